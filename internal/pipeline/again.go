@@ -27,8 +27,9 @@ type Again struct {
 	batcher *batcher.Batcher
 }
 
-// NewAgain returns a reader of payloads' ranges, which finds files by what the journal
-// knows of them; with nil it knows none.
+// NewAgain returns an Again, which makes payloads that were sent before once more from their
+// files. past is what the journal knows of the files, by which they are found; with nil no file
+// is found.
 func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
 	routes, inputs := map[record.Route]batcher.Limits{}, []tail.Input{}
 	for i := range cfg.Inputs {
@@ -52,10 +53,10 @@ func (a *Again) Shaped(input string, to record.Route, shaping uint64) bool {
 	return a.tailer.Shaped(&record.Payload{Route: to, Shaping: shaping, Cover: []record.Extent{{File: record.File{Input: input}}}}) == nil
 }
 
-// Read gives p its body, uncompressed, and returns its records; records that were made of
-// the same lines come as one. If p has a CRC and the body differs, the error is ErrGone.
-// Other errors are ErrReshaped, ErrNotConfigured and those of the disk. The caller owns
-// p.Body.
+// Read reads the ranges of p from their files, sets p.Body, uncompressed, and returns the
+// records; records that were made of the same lines come as one. If p has a CRC and the body
+// differs, the error is ErrGone. Other errors are ErrReshaped, ErrNotConfigured and those of the
+// disk. The caller owns p.Body.
 func (a *Again) Read(p *record.Payload) ([]batcher.Record, error) {
 	body, err := a.tailer.ReadSpans(p)
 	switch {
@@ -68,8 +69,8 @@ func (a *Again) Read(p *record.Payload) ([]batcher.Record, error) {
 	return batcher.Records(p)
 }
 
-// Left returns the part of a payload whose files exist, without a CRC. The errors are
-// those of the disk.
+// Left returns the part of p whose files still exist, without a CRC, since that was for the whole
+// body. The errors are those of the disk.
 func (a *Again) Left(p *record.Payload) (*record.Payload, error) {
 	left, _, err := a.tailer.Divide(p)
 	left.CRC = 0
@@ -79,7 +80,8 @@ func (a *Again) Left(p *record.Payload) (*record.Payload, error) {
 // Pack compresses the body that Read gave, where its route wants that.
 func (a *Again) Pack(p *record.Payload) { a.batcher.Fill(p, slices.Clone(p.Body)) }
 
-// ofTail translates errors of tail.
+// ofTail translates an error of package tail to the one of this package that means the same; it
+// returns any other error as it is.
 func ofTail(err error) error {
 	for is, as := range map[error]error{tail.ErrSourceGone: ErrGone, tail.ErrReshaped: ErrReshaped, tail.ErrNotConfigured: ErrNotConfigured} {
 		if errors.Is(err, is) {

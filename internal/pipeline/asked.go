@@ -64,8 +64,9 @@ const (
 	tryTime    = 20 * time.Millisecond // for each expression
 )
 
-// TryOut applies each rule and each pattern of an input to its newest files, by itself and
-// after the others, and counts. Nil: the input has none and parses nothing.
+// TryOut applies each rule and each pattern of an input to the records of its newest files, by
+// itself and after the others, and counts. The result is nil, without an error, if the input has
+// neither and parses nothing that could fail.
 func TryOut(ctx context.Context, in *config.Input) (*Tryout, error) {
 	probes, err := probesOf(in)
 	parse, _ := format.ParseOf(in.Parse)
@@ -103,7 +104,8 @@ func TryOut(ctx context.Context, in *config.Input) (*Tryout, error) {
 	return all, nil
 }
 
-// probesOf are the rules and patterns of an input, each alone.
+// probesOf returns a probe for each rule and each pattern of an input: a scanner of an input that
+// has only this rule or pattern. The error is the first of those that making the scanners had.
 func probesOf(in *config.Input) (all []*probe, err error) {
 	alone := func(change func(*config.Input)) *format.Scanner {
 		one := *in
@@ -166,7 +168,8 @@ func probesOf(in *config.Input) (all []*probe, err error) {
 	return all, err
 }
 
-// nameOf is the name of a rule: its own, or that of its place.
+// nameOf returns the name of a rule: the configured one, or else that of list and position, such
+// as drop_1 for index 0.
 func nameOf(list, name string, i int) string {
 	if name != "" {
 		return name
@@ -174,7 +177,9 @@ func nameOf(list, name string, i int) string {
 	return fmt.Sprintf("%s_%d", list, i+1)
 }
 
-// file asks about the records of one file, and keeps some for their text.
+// file applies the probes to up to tryRecords records of one file and counts what they hold of.
+// It adds records to text, up to a limit of bytes, to measure expressions with. It returns how
+// many records it asked about.
 func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes []*probe, text *[][]byte) (records int, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -188,7 +193,7 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 	}
 	trial, err := NewTrial(in, file, func(one *Tried) error {
 		if one.source == nil {
-			return nil // it is not sound
+			return nil // a record that is rejected whatever the rules say
 		}
 		if bytes += len(one.Before); bytes <= tryText {
 			*text = append(*text, slices.Clone(one.Before))
@@ -210,12 +215,12 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 			p.Holds++
 			switch p.kind {
 			case ofKeep:
-				if !kept {
+				if !kept { // no condition of keep before this one holds
 					p.Acts++
 				}
 				kept = true
 			case ofPattern:
-				if !taken {
+				if !taken { // no pattern before this one matches
 					p.Acts++
 				}
 				taken = true
@@ -252,10 +257,12 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 	return records, err
 }
 
-// holds reports whether a scanner filters, parses or changes a record, whichever the probe
-// is about.
+// holds reports whether the probe's rule or pattern holds for a record: whether the scanner
+// filters, parses or changes it. scan is p.scan, or p.member, which filters each record that has
+// the rule's member.
 func (p *probe) holds(scan *format.Scanner, one *Tried) bool {
 	var c format.Chunk
+	// A copy with a byte to spare: Scan may change the data and write a newline behind it.
 	scan.Scan(slices.Concat(one.source, []byte{0})[:len(one.source)], one.Start, true, 0, &c)
 	switch p.kind {
 	case ofPattern:

@@ -50,8 +50,8 @@ func Past(cfg *config.Config) (*journal.Past, error) {
 	return journal.Look(filepath.Join(cfg.StateDir, "journal"))
 }
 
-// First returns the first payload that an input would send; nil: there is none, and Why
-// says why. It is called once.
+// First returns the first payload that an input would send; nil: there is none, and Why says why.
+// It reads the files until a payload is complete, or to their ends. It may be called only once.
 func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, error) {
 	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
 	t, err := tail.New(tail.Options{
@@ -79,7 +79,7 @@ func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, er
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	b.Close() // seals what is open, in any order
+	b.Close() // makes payloads of the records that are left, in any order
 	<-batching
 	return c.earliest(), nil
 }
@@ -91,8 +91,8 @@ func (c *Peek) Rejected() []record.Rejected {
 	return c.rejected
 }
 
-// earliest returns the payload whose records come first, in the file that comes first by
-// its path; nil: there is none.
+// earliest returns that one of the payloads so far whose records come first: by the path of the
+// file, its generation, the offset in it; nil: there is none.
 func (c *Peek) earliest() *record.Payload {
 	paths := c.paths()
 	c.mu.Lock()
@@ -106,7 +106,7 @@ func (c *Peek) earliest() *record.Payload {
 	})
 }
 
-// paths are those of the files that are being read.
+// paths returns the paths of the files that are being read.
 func (c *Peek) paths() map[record.File]string {
 	paths := map[record.File]string{}
 	for _, f := range c.tailer.Files() {
@@ -133,8 +133,8 @@ func (c *Peek) Why() string {
 	return "its files hold nothing that is not dealt with already"
 }
 
-// LeftOut returns how many records were left out, by reason. It includes rules that left
-// out none.
+// LeftOut returns how many records were filtered, by reason. Each rule of the input is in the
+// result, also with 0.
 func (c *Peek) LeftOut() map[string]uint64 {
 	all := map[string]uint64{}
 	if set, err := c.input.NewRules(); err == nil && set != nil {
@@ -146,7 +146,8 @@ func (c *Peek) LeftOut() map[string]uint64 {
 	return all
 }
 
-// LeftOutText is LeftOut in words; empty: there is no rule, and none was left out.
+// LeftOutText returns LeftOut as a text such as "3 debug, 0 sample"; empty: the input has no
+// rule, and no record was filtered.
 func (c *Peek) LeftOutText() string {
 	var all []string
 	filtered := c.LeftOut()
@@ -156,7 +157,8 @@ func (c *Peek) LeftOutText() string {
 	return strings.Join(all, ", ")
 }
 
-// Places names the files of a payload by their paths.
+// Places returns the ranges of a payload as a text: for each the path of the file, or its
+// identity if the path is not known, and the offsets where the range begins and ends.
 func (c *Peek) Places(p *record.Payload) string {
 	paths := c.paths()
 	var all []string
@@ -172,6 +174,7 @@ type collector struct{ *Peek }
 func (c collector) Credit(record.Route) (int, bool) { return 1, true }
 func (c collector) Largest(record.Route) int        { return 0 }
 
+// Put keeps a payload in place of sending it, and tells First that there is one.
 func (c collector) Put(p *record.Payload) {
 	c.mu.Lock()
 	c.got = append(c.got, p)
@@ -185,6 +188,7 @@ func (c collector) Put(p *record.Payload) {
 // readOnly stands in the place of the journal.
 type readOnly struct{ past *journal.Past }
 
+// Files returns what the journal knows of the files of an input; none if nothing was read before.
 func (r readOnly) Files(input string) iter.Seq[tail.State] {
 	if r.past == nil {
 		return func(func(tail.State) bool) {}
@@ -205,6 +209,8 @@ const putAway = 20
 // refusals keeps the first records that would go to quarantine, without their bytes.
 type refusals struct{ *Peek }
 
+// Put keeps the first putAway records that would go to quarantine, without their bytes, and
+// ignores the others.
 func (c refusals) Put(recs []record.Rejected) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

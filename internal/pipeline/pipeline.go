@@ -14,7 +14,8 @@ import (
 // Sink lets tail hand chunks to the batcher.
 type Sink struct{ *batcher.Batcher }
 
-// Lease is that of the batcher.
+// Lease asks the batcher for a lease, room to read want bytes of the route r. If there is no
+// room, it returns nil and no error, and calls wake when it makes sense to ask again.
 func (s Sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 	l, err := s.Batcher.Lease(r, want, wake)
 	if l == nil {
@@ -23,7 +24,7 @@ func (s Sink) Lease(r record.Route, want int, wake func()) (tail.Lease, error) {
 	return l, err
 }
 
-// States are what the journal knows of files, as tail takes it.
+// States converts what the journal knows of files to the form in which package tail takes it.
 func States(files iter.Seq[journal.FileState]) iter.Seq[tail.State] {
 	return func(yield func(tail.State) bool) {
 		for s := range files {

@@ -29,7 +29,8 @@ type shape struct {
 	stamp format.Stamp
 }
 
-// NewReshaper takes the inputs as they are in cfg.
+// NewReshaper returns a Reshaper for the inputs of cfg. It fails if the name of the host, which
+// fields may have, cannot be read.
 func NewReshaper(cfg *config.Config) (*Reshaper, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -42,10 +43,10 @@ func NewReshaper(cfg *config.Config) (*Reshaper, error) {
 	return a, nil
 }
 
-// Shape returns the record as its input would send it now, in a batch of this id; the
-// caller owns it. It validates only what the input has to parse. A record whose input is
-// not configured, or has another format now, is returned as it was in its file. An error
-// says why nothing would be sent.
+// Shape returns the record r, which was refused, as its input would send it now, in a batch with
+// this id; the caller owns the result. It validates only what the input has to parse. A record
+// whose input is not configured any more, or has another format now, is returned as it was in its
+// file. An error says why nothing would be sent.
 func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, error) {
 	in := a.inputs[r.File.Input]
 	if in == nil || in.Format != r.Route.Format {
@@ -56,6 +57,7 @@ func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, erro
 		return nil, err
 	}
 	c := &a.chunk
+	// A copy with a byte to spare: Scan may change the data and write a newline behind it.
 	scan.Scan(append(bytes.Clone(r.Data), 0)[:len(r.Data)], r.Offset, true, 0, c)
 	switch {
 	case len(c.Rejected) > 0:
@@ -70,7 +72,8 @@ func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, erro
 	return bytes.Clone(c.Body), nil
 }
 
-// scanner returns the scanner of an input, set up for the file of a record.
+// scanner returns the scanner of an input, set up for the file of the record r and for the id of
+// the batch in which r is sent. Scanners are kept for later records.
 func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.BatchID) (*format.Scanner, error) {
 	s := a.shapes[in.Name]
 	if s == nil {
@@ -78,7 +81,7 @@ func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.Ba
 		if err != nil {
 			return nil, err
 		}
-		o.Validate, o.SkipHeader = false, false // a header is never refused
+		o.Validate, o.SkipHeader = false, false // r is never a header, which is not sent
 		scan, err := format.New(o)
 		if err != nil {
 			return nil, err
@@ -96,8 +99,8 @@ func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.Ba
 	return s.Scanner, nil
 }
 
-// prepare gives the scanner the date and the columns of a file; if the file is gone it has
-// neither.
+// prepare tells the scanner the date and the columns of the file at path. If it cannot be read,
+// or is no regular file any more, the scanner knows neither.
 func (s *shape) prepare(path string) {
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be something else by now
 	if err == nil {
@@ -109,5 +112,5 @@ func (s *shape) prepare(path string) {
 			}
 		}
 	}
-	_ = s.Prepare(bytes.NewReader(nil)) // of nothing nothing is read that could fail
+	_ = s.Prepare(bytes.NewReader(nil)) // an empty reader has no columns, and does not fail
 }

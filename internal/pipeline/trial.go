@@ -73,8 +73,9 @@ type Tried struct {
 // Unchanged reports whether it is sent as it is.
 func (t *Tried) Unchanged() bool { return len(t.After) == 1 && bytes.Equal(t.After[0], t.Before) }
 
-// NewTrial returns a trial that calls each with every record of a file. If each returns an
-// error, the trial ends.
+// NewTrial returns a trial that calls each with every record of a file, which is read as the
+// input in would read it. If each returns an error, the trial ends. It fails for Avro, whose
+// records cannot be told apart.
 func NewTrial(in *config.Input, file string, each func(*Tried) error) (*Trial, error) {
 	o, err := in.Tail().ScanOptions()
 	if err != nil {
@@ -104,6 +105,8 @@ func NewTrial(in *config.Input, file string, each func(*Tried) error) (*Trial, e
 	if t.shape, err = format.New(o); err != nil {
 		return nil, err
 	}
+	// The second scanner only finds records, without rules and fields; Wary makes it end broken ones
+	// at the same place.
 	o.Wary = o.Rules.Members()
 	o.Rules, o.Fields, o.OnError = nil, nil, format.SendRaw
 	if t.plain, err = format.New(o); err != nil {
@@ -121,7 +124,8 @@ var ErrEnough = errors.New("enough was seen")
 // be sent.
 const mostTried = 256 << 20
 
-// Run reads a file, which may be compressed like those of the agent.
+// Run reads a file, which may be compressed with gzip or zstd, and tries its records. It returns
+// the error that ended the trial; ErrEnough counts as none.
 func (t *Trial) Run(ctx context.Context, file io.Reader) error {
 	r, closing, err := unpacked(file)
 	if err != nil {
@@ -135,7 +139,8 @@ func (t *Trial) Run(ctx context.Context, file io.Reader) error {
 	return err
 }
 
-// read reads the file in windows and tries the records in them.
+// read reads the file in windows of t.size bytes and tries the records in them. A window grows as
+// long as it does not have a whole record, up to mostTried bytes.
 func (t *Trial) read(ctx context.Context, r io.Reader) error {
 	var window []byte
 	base, size := int64(0), t.size
@@ -159,7 +164,7 @@ func (t *Trial) read(ctx context.Context, r io.Reader) error {
 		if err != nil || last {
 			return err
 		}
-		if n == 0 {
+		if n == 0 { // no whole record
 			if size *= 2; size > mostTried {
 				return fmt.Errorf("a record at offset %d is longer than %d bytes", base, mostTried)
 			}
@@ -170,7 +175,8 @@ func (t *Trial) read(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// prepare shows the beginning of the file to the scanners, since it may be a header.
+// prepare shows the beginning of the file to the scanners, which may need the header that is
+// there.
 func (t *Trial) prepare(beginning []byte) error {
 	for _, scan := range append(t.also, t.shape) {
 		if err := scan.Prepare(bytes.NewReader(beginning)); err != nil {
@@ -180,10 +186,10 @@ func (t *Trial) prepare(beginning []byte) error {
 	return nil
 }
 
-// window tries the records in a stretch of the file, and returns how many bytes of it are
-// done.
+// window tries the records in src, a stretch of the file that begins at offset at, and returns
+// how many bytes of src are done. last says that nothing follows src.
 func (t *Trial) window(src []byte, at int64, last bool) (done int, err error) {
-	work := append(slices.Grow(t.work[:0], len(src)+1), src...)
+	work := append(slices.Grow(t.work[:0], len(src)+1), src...) // Scan changes its data
 	defer func() { t.work = work }()
 	c := &t.found
 	for done < len(src) {
@@ -206,9 +212,10 @@ func (t *Trial) window(src []byte, at int64, last bool) (done int, err error) {
 	return done, nil
 }
 
-// long skips a record that is too long, and returns the number of bytes it skipped; 0: the
-// record does not end in this window. Lines of other streams between the parts of a
-// container message are tried as usual.
+// long skips a record that is too long, reports it, and returns the number of bytes it skipped;
+// 0: the record does not end in this window. src is the window, which begins at offset at of the
+// file; work is the copy of it that was scanned; the record begins at index from. Lines of other
+// streams between the parts of a container message are tried as usual.
 func (t *Trial) long(src, work []byte, at int64, from int, last bool) (int, error) {
 	c := t.found
 	one := Tried{Start: at + int64(from), Reason: c.Reason, Message: c.Message}
@@ -241,9 +248,11 @@ func (t *Trial) long(src, work []byte, at int64, from int, last bool) (int, erro
 	return c.Skip + n, nil
 }
 
-// step handles what one scan has found.
+// step handles what one scan has found: it reports the rejected records, counts blank lines and
+// headers, and tries the records that are sound. src is the data as it was before the scan, which
+// begins at offset at of the file.
 func (t *Trial) step(src []byte, at int64, c *format.Chunk) error {
-	told := 0
+	told := 0 // bytes that tell counts
 	for _, r := range c.Rejected {
 		one := Tried{Start: at + int64(r.Start), End: at + int64(r.End), Before: src[r.Start:r.End], Reason: r.Reason, Message: r.Message}
 		told += r.End - r.Start
@@ -267,12 +276,14 @@ func (t *Trial) step(src []byte, at int64, c *format.Chunk) error {
 	return nil
 }
 
-// record applies the settings of the input to one record.
+// record runs one record, which begins at offset at of the file, through filters, changes,
+// parsing and fields of the input, and reports with tell what came of it: what is sent, or why it
+// is filtered or rejected.
 func (t *Trial) record(rec []byte, at int64) error {
 	one := Tried{Start: at, End: at + int64(len(rec)), Before: rec, source: rec}
 	t.one = append(slices.Grow(t.one[:0], len(rec)+1), rec...)
 	sent := 0
-	for from := 0; from < len(t.one); from += t.made.Consumed {
+	for from := 0; from < len(t.one); from += t.made.Consumed { // lines of a container log may be divided
 		c := &t.made
 		t.shape.Scan(t.one[from:], at+int64(from), true, 0, c)
 		if c.Consumed == 0 {
@@ -294,7 +305,7 @@ func (t *Trial) record(rec []byte, at int64) error {
 		switch {
 		case c.Records == 1:
 			one.After = append(one.After, bytes.Clone(withoutEnd(c.Body)))
-		default: // messages of a container, each a line
+		default: // several messages of a container log, each on a line of its own
 			for line := range bytes.Lines(c.Body) {
 				one.After = append(one.After, bytes.Clone(withoutEnd(line)))
 			}
@@ -303,7 +314,8 @@ func (t *Trial) record(rec []byte, at int64) error {
 	return t.tell(&one, sent)
 }
 
-// tell counts a record, of which sent bytes are sent, and passes it to each.
+// tell adds a record, or several that are read together, to the counts and passes it to the
+// function each of the caller. sent is how many bytes of it are sent.
 func (t *Trial) tell(one *Tried, sent int) error {
 	n := &t.Counts
 	n.BytesRead += one.End - one.Start
@@ -331,8 +343,8 @@ func withoutEnd(rec []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(rec, []byte("\n")), []byte("\r"))
 }
 
-// unpacked returns the content of a file, decompressed if it is gzip or zstd. The function
-// closes the decompressor.
+// unpacked returns the content of a file, decompressed if it begins as gzip or zstd do. The
+// caller has to call the function that it returns, to close the decompressor.
 func unpacked(file io.Reader) (io.Reader, func(), error) {
 	r := bufio.NewReader(file)
 	start, _ := r.Peek(4)
@@ -353,7 +365,8 @@ func unpacked(file io.Reader) (io.Reader, func(), error) {
 // mostNewest is how many files Newest tells.
 const mostNewest = 8
 
-// Newest returns the files of an input that changed last, the newest first.
+// Newest returns the paths of up to mostNewest files of an input, those that changed last first.
+// It leaves out empty files, and those that the input excludes.
 func Newest(in *config.Input) ([]string, error) {
 	type found struct {
 		path string
