@@ -19,7 +19,9 @@ type header struct {
 // run is a length, or a symbol that repeats some, and its extra bits.
 type run struct{ symbol, extra, bits uint8 }
 
-// describe works out the header of a block with the given tables.
+// describe works out the header of a dynamic block with the code lengths l: how many codes it
+// has, and their lengths in run-length form and with a Huffman code of their own (RFC 1951,
+// section 3.2.7). b has the memory to make that code.
 func (h *header) describe(l *lengths, b *builder) {
 	h.hlit, h.hdist = literals-2, distances
 	for h.hlit > 257 && l[h.hlit-1] == 0 {
@@ -80,28 +82,29 @@ func (h *header) add(r run) {
 	h.freq[r.symbol]++
 }
 
-// size is the bits of the header, with the three that every block begins with.
+// size returns the length of the header in bits, with the three that every block begins with.
 func (h *header) size() int {
-	n := 3 + 5 + 5 + 4 + 3*h.hclen
+	n := 3 + 5 + 5 + 4 + 3*h.hclen // type, hlit, hdist, hclen, and the lengths of the code of lengths
 	for _, r := range h.runs[:h.n] {
 		n += int(h.code[r.symbol] + r.bits)
 	}
 	return n
 }
 
-// openFixed begins a block of type 1.
+// openFixed begins a block of type 1: with the fixed Huffman codes of deflate.
 func (e *Encoder) openFixed() {
 	e.reserve(headerRoom)
 	e.use(&fixed)
-	e.last, e.open = e.bitsOut(), true
+	e.last, e.open = e.bitsOut(), true // where the bit is that marks the last block
 	e.put(1<<1, 3)
 }
 
-// openDynamic begins a block of type 2 with the tables that e.header describes.
+// openDynamic begins a block of type 2, with its own Huffman codes: l has their lengths, and
+// e.header describes them.
 func (e *Encoder) openDynamic(l *lengths) {
 	e.reserve(headerRoom)
 	e.use(l)
-	e.last, e.open = e.bitsOut(), true
+	e.last, e.open = e.bitsOut(), true // where the bit is that marks the last block
 	h := &e.header
 	e.put(2<<1, 3)
 	e.put(uint64(h.hlit-257), 5)
@@ -118,17 +121,18 @@ func (e *Encoder) openDynamic(l *lengths) {
 	}
 }
 
-// endBlock ends the block that is open, if one is.
+// endBlock writes the symbol for the end of a block, if a block is open.
 func (e *Encoder) endBlock() {
 	if e.open {
 		e.reserve(headerRoom)
-		end := e.lit[endOfBlock]
+		end := e.lit[endOfBlock] // code<<8 | number of bits
 		e.put(uint64(end>>8), uint(end&63))
 		e.open = false
 	}
 }
 
-// stored writes a block of type 0: data as it is, at most mostStored bytes.
+// stored writes a block of type 0, data as it is, after the end of the open block. data has at
+// most mostStored bytes.
 func (e *Encoder) stored(data []byte) {
 	e.endBlock()
 	e.reserve(len(data) + headerRoom)
@@ -140,19 +144,19 @@ func (e *Encoder) stored(data []byte) {
 	e.o += copy(e.dst[e.o:cap(e.dst)], data)
 }
 
-// put writes the n lowest bits of v, at most 32; the others are 0. The caller has
-// reserved room.
+// put appends the n lowest bits of v, at most 32, to the output; the other bits of v are 0. The
+// caller has reserved room for eight bytes.
 func (e *Encoder) put(v uint64, n uint) {
 	e.bits |= v << (e.held & 63)
 	e.held += n
 	store64(e.dst[:cap(e.dst)], e.o, e.bits)
-	whole := e.held >> 3
+	whole := e.held >> 3 // complete bytes; the bits after them are held back
 	e.o += int(whole)
 	e.bits >>= whole * 8 & 63
 	e.held &= 7
 }
 
-// align fills the byte that is begun with zeros.
+// align fills the last byte of the output with zero bits, if it is not complete.
 func (e *Encoder) align() {
 	if e.held > 0 {
 		e.put(0, 8-e.held)

@@ -104,7 +104,7 @@ func (e *Encoder) Append(dst []byte, t *Tables, parts ...[]byte) []byte {
 		}
 	}
 	e.endBlock()
-	// Only now it is known which block was the last.
+	// Only now it is known which block is the last one: set its first bit.
 	e.align()
 	e.dst[:cap(e.dst)][e.last>>3] |= 1 << (e.last & 7)
 	e.reserve(headerRoom)
@@ -115,13 +115,12 @@ func (e *Encoder) Append(dst []byte, t *Tables, parts ...[]byte) []byte {
 	return out
 }
 
-// reserve makes room for n more bytes of output. It is the only place that
-// allocates.
+// reserve makes room for n more bytes of output. It is the only function here that allocates.
 func (e *Encoder) reserve(n int) {
 	if cap(e.dst)-e.o >= n {
 		return
 	}
-	// By half of what goes in, so that it is seldom larger than that.
+	// Growing by half of the input keeps the buffer smaller than the input in most cases.
 	size := max(min(cap(e.dst)+e.raw/2, e.most+headerRoom), e.o+n)
 	e.dst = append(make([]byte, 0, size), e.dst[:e.o]...)
 }
@@ -137,8 +136,8 @@ type place struct {
 
 func (e *Encoder) here() place { return place{e.o, e.last, e.bits, e.held, e.open, e.coded} }
 
-// rewind forgets what was written since. The matches to what was read are
-// forgotten with it: see fast.
+// rewind takes back all output since the place p, and the codes in use there. It also forgets all
+// input for which matches could be found: fast relies on that.
 func (e *Encoder) rewind(p place) {
 	e.o, e.last, e.bits, e.held, e.open = p.o, p.last, p.bits, p.held, p.open
 	e.use(&p.coded)

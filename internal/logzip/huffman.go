@@ -41,8 +41,8 @@ var fixed = func() (l lengths) {
 	return l
 }()
 
-// cost is the bits of all symbols, without the extra bits of lengths and
-// distances, which are the same with any table.
+// cost returns how many bits the counted symbols take with codes of the lengths l, without the
+// extra bits of match lengths and distances, which are the same with any code.
 func (c *counts) cost(l *lengths) (bits int) {
 	for i, n := range c {
 		bits += int(n) * int(l[i])
@@ -50,8 +50,8 @@ func (c *counts) cost(l *lengths) (bits int) {
 	return bits
 }
 
-// least is about the bits of all symbols with the best table there is, or a
-// little fewer: their entropy, to 1/256 of a bit.
+// least returns about how many bits the counted symbols take with the best codes there are, or a
+// little fewer: their entropy.
 func (c *counts) least() int {
 	return entropy(c[:literals]) + entropy(c[literals:])
 }
@@ -63,7 +63,7 @@ func entropy(freq []uint32) int {
 		total += uint64(n)
 		sum += uint64(n) * log2(n)
 	}
-	return int((total*log2(uint32(total)) - sum) >> 8)
+	return int((total*log2(uint32(total)) - sum) >> 8) // log2 counts in 1/256
 }
 
 // logs are the logarithms of 1 to 2, in steps of 1/256 both ways.
@@ -74,8 +74,8 @@ var logs = func() (t [256]uint64) {
 	return t
 }()
 
-// log2 is the logarithm in steps of 1/256; of 0 it is 0. Integers make it the
-// same on every processor.
+// log2 returns the binary logarithm of n in units of 1/256, for 0 it returns 0. It uses integers
+// only, so that it is the same on every processor.
 func log2(n uint32) uint64 {
 	if n == 0 {
 		return 0
@@ -92,8 +92,9 @@ type builder struct {
 	depth  [2 * literals]uint8
 }
 
-// build gives each symbol that occurs a code of at most limit bits, and at least
-// two symbols one, so that the code is complete; the others get 0.
+// build makes a Huffman code for symbols with the frequencies freq, and sets out to the number of
+// bits of each symbol's code: at most limit, 0 for a symbol that does not occur. At least two
+// symbols get a code, so that the code is complete.
 func (b *builder) build(freq []uint32, out []uint8, limit int) {
 	n := 0
 	for i, f := range freq {
@@ -131,7 +132,7 @@ func (b *builder) build(freq []uint32, out []uint8, limit int) {
 	}
 	var count [codeLimit + 1]int
 	b.depth[2*n-2] = 0
-	over := -1 << limit
+	over := -1 << limit // above 0: more codes than fit, in units of the longest code
 	for i := 2*n - 3; i >= 0; i-- {
 		b.depth[i] = b.depth[b.parent[i]] + 1
 		if i < n {
@@ -160,8 +161,9 @@ func (b *builder) build(freq []uint32, out []uint8, limit int) {
 	}
 }
 
-// assign calls set with the code of each symbol that has one, its first bit
-// lowest, as it goes into the stream.
+// assign makes the canonical Huffman code for the lengths l, and calls set for each symbol that
+// has a code: with the symbol, the code in the bit order of the stream (its first bit lowest),
+// and its length n.
 func assign(l []uint8, set func(symbol int, code uint32, n uint8)) {
 	var next [codeLimit + 2]uint32
 	for _, n := range l {

@@ -84,14 +84,15 @@ func (e *Encoder) fast(src []byte, s, limit int) int {
 	return s
 }
 
-// slotOf is where e.dist has the code of the distance x+1: the place of its
-// highest bit, and the bit behind that.
+// slotOf returns the index in e.dist of the code for the distance x+1. It is made of the position
+// of the highest bit of x, and of the bit below that.
 func slotOf(x uint64) uint64 {
 	top := uint64(bits.Len32(uint32(x)))
 	return top<<1 | (x<<1|1)>>((top-1)&63)&1
 }
 
-// slotOfSymbol is the same of a distance symbol, and symbolOfSlot the other way.
+// slotOfSymbol returns the index in e.dist of the code for a distance symbol of deflate (0 to
+// 29).
 func slotOfSymbol(symbol int) int {
 	if symbol < 2 {
 		return 3 * symbol
@@ -99,7 +100,8 @@ func slotOfSymbol(symbol int) int {
 	return symbol + 2
 }
 
-// symbolOfSlot returns the length symbol for a slot of the kernel's table.
+// symbolOfSlot returns the distance symbol of deflate whose code is at an index of e.dist. It is
+// the reverse of slotOfSymbol.
 func symbolOfSlot(slot uint64) uint64 {
 	if slot < 4 {
 		return slot / 3
@@ -107,14 +109,13 @@ func symbolOfSlot(slot uint64) uint64 {
 	return slot - 2
 }
 
-// careful does what fast does, up to limit or the end of the symbol that is there,
-// never beyond the end of src. It counts the symbols, and asks of dst only what
-// fast does. It is for the ends of payloads and for samples. Where it is called
-// anew from where it ended, it writes what one call would: limit is no end of a
-// symbol.
+// careful compresses src from s to limit as fast does, or to the end of the symbol that is there,
+// and returns where it ended. Unlike fast it never reads beyond the end of src, and it counts the
+// symbols: it is for the ends of payloads and for samples. A call that begins where another ended
+// writes what one call would have written.
 func (e *Encoder) careful(src []byte, s, limit int) int {
 	for s < limit {
-		if s+8 > len(src) {
+		if s+8 > len(src) { // too few bytes to look for a match
 			e.literal(src[s])
 			s++
 			continue
@@ -124,7 +125,7 @@ func (e *Encoder) careful(src []byte, s, limit int) int {
 		distance := int(uint16(s) - e.head[h])
 		e.head[h] = uint16(s)
 		e.head[hash(x>>8<<16)] = uint16(s + 1)
-		if distance == 0 || distance > window || (x^load64(src, s-distance))<<16 != 0 {
+		if distance == 0 || distance > window || (x^load64(src, s-distance))<<16 != 0 { // no match of 6 bytes
 			e.literal(uint8(x))
 			if s++; s < len(src) {
 				e.literal(uint8(x >> 8))
