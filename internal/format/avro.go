@@ -217,8 +217,8 @@ func frameOf(b []byte) (records int, length int64, err error) {
 }
 
 // nextBlock finds the end of the Avro block that data begins with, and checks the block. The cut
-// is sound, filler (a block without records), open (more data is needed), or unsound or endless
-// with the reason in s.fault. last says that nothing follows data.
+// has its length and kind: sound, filler (without records), open (more data is needed), or
+// unsound or endless with the reason in s.fault. last says that nothing follows data.
 func (s *Scanner) nextBlock(data []byte, last bool) cut {
 	if len(s.head.bytes) == 0 {
 		s.fault = malformed(nowhere, "a block of a file that has no header")
@@ -259,9 +259,10 @@ func (s *Scanner) endsInSync(block []byte) bool {
 	return bytes.Index(block, s.head.sync()) == len(block)-syncLen
 }
 
-// isolateBlock returns the cut for a damaged block: the bytes up to the end of the next sync marker
-// are unsound, or all of data if none follows in the file. If data has no marker yet, the cut is open
-// and needs more data, or from MaxRecord bytes on endless: its first n bytes are certainly before a marker.
+// isolateBlock returns the cut (kind and length) for a damaged block. The bytes up to the end of
+// the next sync marker are unsound, or all of data if the file ends without one. If data has no
+// marker yet, the cut is open, which asks for more data; from MaxRecord bytes on it is endless,
+// and its first n bytes are certainly before a marker.
 func (s *Scanner) isolateBlock(data []byte, last bool) cut {
 	n, done := s.head.skipToBlock(data, last)
 	switch {

@@ -127,8 +127,8 @@ func (c *Chunk) room(pos int) bool {
 	return n < record.MaxPieces || c.Pieces[n-1].End == pos
 }
 
-// piece notes that the body has the records of data[start:end], records of them. A range that
-// begins where the last one ends extends that one.
+// piece notes that the body has the records of data[start:end]; records is their number. A range
+// that begins where the last one ends extends that one.
 func (c *Chunk) piece(start, end, records int) {
 	if n := len(c.Pieces); n > 0 && c.Pieces[n-1].End == start {
 		c.Pieces[n-1].End = end
@@ -191,8 +191,8 @@ func (c *Chunk) add(b ...byte) {
 	}
 }
 
-// filter counts a record that rules filter. reason is the index of the reason, of the number of
-// reasons.
+// filter counts a record that rules filter. reason is the index of the reason in Rules.Reasons;
+// of is the number of reasons.
 func (c *Chunk) filter(reason, of int) {
 	if c.Filtered == nil {
 		c.out = append(c.out[:0], make([]int, of)...)
@@ -201,8 +201,8 @@ func (c *Chunk) filter(reason, of int) {
 	c.Filtered[reason]++
 }
 
-// change counts a record that a rule has changed. rule is the index of the rule, of the number of
-// rules.
+// change counts a record that a rule has changed. rule is the index of the rule in Rules.Changes;
+// of is the number of rules.
 func (c *Chunk) change(rule, of int) {
 	if c.Changed == nil {
 		c.by = append(c.by[:0], make([]int, of)...)

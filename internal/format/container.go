@@ -62,10 +62,11 @@ type containerLine struct {
 	partial            bool   // the message goes on behind it
 }
 
-// assemble extends k, the cut of one line of a container log at the beginning of data, to all
-// lines of its message. Messages of other streams that begin between these lines belong to the
-// cut too, with all their lines. k.records is the number of messages. k becomes open if more data
-// is needed, and endless if the first message is too long. last says that nothing follows data.
+// assemble extends k, the cut (kind and length) of one line of a container log at the beginning
+// of data, to all lines of its message. Messages of other streams that begin between these lines
+// belong to the cut too, with all their lines. k.records is the number of messages. k becomes
+// open if more data is needed, and endless if the first message is too long. last says that
+// nothing follows data.
 func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	u := &s.unit
 	u.messages, u.parts, u.beside, u.open = u.messages[:0], u.parts[:0], u.beside[:0], u.open[:0]

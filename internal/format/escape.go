@@ -47,7 +47,7 @@ func plainRun(text []byte) (n int, high bool) {
 	return n, seen&eighthBits != 0
 }
 
-// appendEscape appends a character that cannot stand in a string as it is.
+// appendEscape appends c, a character that cannot stand in a JSON string as it is, as an escape.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch c {

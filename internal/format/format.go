@@ -69,7 +69,7 @@ func ByExtension(ext string) (record.Format, bool) {
 	return s.Format, ok
 }
 
-// find returns the first row of the table that is accepts; false: there is none.
+// find returns the first format of the table for which is returns true; false: there is none.
 func find(is func(*Spec) bool) (Spec, bool) {
 	for i := range table {
 		if is(&table[i]) {

@@ -29,7 +29,8 @@ func (k *keys) reset() {
 
 func (k *keys) many() bool { return len(k.all) > 2*fewKeys }
 
-// has reports whether the name dst[from:] was added before.
+// has reports whether the object dst has a member with the name dst[from:] already, of those that
+// were added to k.
 func (k *keys) has(dst []byte, from int) bool {
 	name := dst[from:]
 	if k.many() {

@@ -38,9 +38,9 @@ type view struct {
 	final bool // nothing follows that could belong to the record
 }
 
-// nextValue finds the next record of MultiJSON at the beginning of data, or the separators before
-// it. Objects become records; anything else where an object must begin is rejected. last says
-// that nothing follows data.
+// nextValue returns the cut (kind and length) of the next record of MultiJSON at the beginning of
+// data, or of the separators before it. Objects become records; anything else where an object
+// must begin is rejected. last says that nothing follows data.
 func (s *Scanner) nextValue(data []byte, last bool) cut {
 	v := view{data: data[:min(len(data), s.opt.MaxRecord)]}
 	v.whole = last && len(v.data) == len(data)
@@ -63,9 +63,9 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	return k
 }
 
-// filler returns the cut for the separators at the beginning of the data: white space, commas,
-// brackets, NUL bytes. The indentation of the record after them is not included. If there are no
-// separators, the cut has that indentation as lead.
+// filler returns the cut (kind and length) of the separators at the beginning of the data: white
+// space, commas, brackets, NUL bytes. The indentation of the record after them is not included.
+// If there are no separators, the cut has that indentation as lead.
 func (s *Scanner) filler(v view) cut {
 	n := 0
 	for n < len(v.data) && isFiller(v.data[n]) {
@@ -128,9 +128,9 @@ func (s *Scanner) object(k *cut, v view) {
 // endless notes a record that is longer than one may be.
 func (s *Scanner) endless(k *cut) { k.kind, s.fault = endless, s.tooLong("longer than") }
 
-// lineEnd ends the cut k after a value that ends at index n of the data, and includes a newline
-// or CRLF that follows directly. k becomes open if more data is needed to see that, and endless
-// if the record is too long.
+// lineEnd ends k, the cut of a record, after a value that ends at index n of the data, and
+// includes a newline or CRLF that follows directly. k becomes open if more data is needed to see
+// that, and endless if the record is too long.
 func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	rest := v.data[n:]
 	switch {

@@ -175,11 +175,11 @@ func (s *Scanner) lineHead(data []byte, last bool) (head []byte, n int, ok bool)
 	return head[:min(len(head), s.look())], n, true
 }
 
-// gather extends k, the cut of the first line of an event, by the other lines of the event in
-// data. If data ends before it is certain that the event has ended, k becomes open: more data is
-// needed. An event that is longer than MaxRecord is rejected as a whole: k becomes unsound if its
-// end is in data, otherwise endless, and the caller skips the rest. last says that nothing
-// follows data.
+// gather extends k, the cut (kind and length) of the first line of an event, by the other lines
+// of the event in data. If data ends before it is certain that the event has ended, k becomes
+// open: more data is needed. An event that is longer than MaxRecord is rejected as a whole: k
+// becomes unsound if its end is in data, otherwise endless, and the caller skips the rest. last
+// says that nothing follows data.
 func (s *Scanner) gather(k *cut, data []byte, last bool) {
 	m := s.opt.Multiline
 	long := k.kind == unsound

@@ -18,8 +18,9 @@ const leastTear = 4096
 
 var tear = make([]byte, leastTear)
 
-// torn returns the index at which NUL bytes from a crash break off the first line of data; 0:
-// there are none. n is the length of the line, 0 if its end is not in data.
+// torn returns the index at which NUL bytes, 4096 or more, end the first line of data: a crash
+// left them where the rest of the line was not written. 0: there are none. n is the length of the
+// line, 0 if its end is not in data.
 func (s *Scanner) torn(data []byte, n int) int {
 	if n == 0 {
 		n = len(data)

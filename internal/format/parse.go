@@ -71,9 +71,9 @@ func (o *Options) Room(size int) int {
 // whole at its last whole line. A line without its end is still held.
 func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
 
-// join extends k, the cut of one line at the beginning of data, to all lines of its record: of a
-// message in a container log, or of an event with Options.Multiline. last says that nothing
-// follows data.
+// join extends k, the cut (kind and length) of one line at the beginning of data, to all lines of
+// its record: of a message in a container log, or of an event with Options.Multiline. last says
+// that nothing follows data.
 func (s *Scanner) join(k *cut, data []byte, last bool) {
 	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // without NUL bytes at the end of the file
 		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
@@ -91,7 +91,7 @@ func (s *Scanner) join(k *cut, data []byte, last bool) {
 	}
 }
 
-// shape converts the record at c.Consumed, whose cut is k, to JSON objects and appends them to
+// shape converts the record at c.Consumed, which k describes, to JSON objects and appends them to
 // c.Body, or filters, rejects or drops it. data begins at offset at of the file. It returns false
 // if the record has to wait for the next chunk.
 func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
@@ -139,10 +139,10 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	return true
 }
 
-// appendObjects appends the objects that parsing makes of the lines of a cut to body, each with
-// the fields of the configuration and a newline, except for those that rules filter or on_error
-// drops. lossy is how many of them had invalid characters. at is the offset in the file of the
-// scanned text, place the index of the cut in that text.
+// appendObjects appends the objects that parsing makes of lines, the lines of the record k, to
+// body, each with the fields of the configuration and a newline, except for those that rules
+// filter or on_error drops. lossy is how many of them had invalid characters. at is the offset in
+// the file of the scanned text, place the index of the lines in that text.
 func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) (_ []byte, lossy int) {
 	s.left = s.left[:0]
 	for i := range max(k.records, 1) {
@@ -185,8 +185,8 @@ func (s *Scanner) appendObjects(body, lines []byte, k cut, at int64, place int) 
 	return body, lossy
 }
 
-// begins returns the index in the lines of the cut k at which object i begins. Only cuts of a
-// container log (k.records > 0) hold several objects.
+// begins returns the index, in the lines of the record k, at which those of its object i begin.
+// Only lines of a container log that are read together (k.records > 0) become several objects.
 func (s *Scanner) begins(k cut, i int) int {
 	if k.records == 0 {
 		return 0
@@ -194,8 +194,9 @@ func (s *Scanner) begins(k cut, i int) int {
 	return s.unit.messages[i].at
 }
 
-// appendObject appends object i of those that parsing makes of the lines of the cut k to dst. A
-// cut has several only in container logs. lossy says that invalid characters were replaced.
+// appendObject appends object i of those that parsing makes of lines, the lines of the record k,
+// to dst. There are several only in container logs (k.records > 0). lossy says that invalid
+// characters were replaced.
 func (s *Scanner) appendObject(dst, lines []byte, k cut, i int) (_ []byte, lossy bool) {
 	if k.records > 0 {
 		return s.appendMessage(dst, &s.unit.messages[i])

@@ -236,10 +236,11 @@ func (k *cut) shownBy(data []byte) int {
 //
 // Scan accounts for data[:c.Consumed] and may move records within it. It stops before a record
 // that is not whole, before one whose number of fields is not that of the records before it, at
-// the limit, when c holds record.MaxPieces pieces or rejected records, and when a copied body has
-// grown to copiedRun. The caller takes what c has and calls again for the rest. An Avro block
-// with more records than the limit is accepted only as the first. If nothing is consumed and
-// c.Long is false, Scan needs more data; see Options.Room for how much is always enough.
+// the limit, when c holds record.MaxPieces pieces (ranges of data) or rejected records, and when
+// a copied body has grown to copiedRun (256 KiB). The caller takes what c has and calls again for
+// the rest. An Avro block with more records than the limit is accepted only as the first. If
+// nothing is consumed and c.Long is false, Scan needs more data; see Options.Room for how much is
+// always enough.
 //
 // A byte order mark and a header are looked for only if at is 0. If at is negative, data begins
 // with -at bytes of the file that was read before; a record that begins there has offset 0 in its

@@ -78,7 +78,8 @@ func (l *syslog) isVersion() bool {
 	return len(rest) > 1 && rest[0] == '1' && rest[1] == ' '
 }
 
-// word returns the text before the next space, and moves past that space.
+// word returns the text from l.at to the next space, or to the end of the line, and moves l.at
+// past that space.
 func (l *syslog) word() []byte {
 	rest := l.line[l.at:]
 	if n := bytes.IndexByte(rest, ' '); n >= 0 {

@@ -26,7 +26,7 @@ type lineState struct {
 	torn   bool                  // the line ends within a string
 }
 
-// open notes a bracket or brace.
+// open notes that the bracket or brace c was opened: the depth, and whether it begins an array.
 func (l *lineState) open(c byte) {
 	if l.depth < MaxDepth {
 		l.arrays[l.depth/64] &^= 1 << (l.depth % 64)
@@ -111,9 +111,10 @@ func commentLen(b []byte) int {
 	return 0
 }
 
-// isolateWarily ends the cut of an invalid object, which begins at k.lead, before the first line
-// that can be the next record and cannot be a part of the invalid one. k becomes open if more
-// data is needed, and endless if there is no such line within MaxRecord bytes.
+// isolateWarily ends k, the cut (kind and length) of an invalid object that begins at k.lead,
+// before the first line that can be the next record and cannot be a part of the invalid one. k
+// becomes open if more data is needed, and endless if there is no such line within MaxRecord
+// bytes.
 func (s *Scanner) isolateWarily(k *cut, v view) {
 	var l lineState
 	known := true
@@ -153,9 +154,9 @@ func beginsRecord(line []byte, indent int) (begins, known bool) {
 	return line[i] == '{', true
 }
 
-// joinBroken extends k, the cut of an invalid line of JSON, to all lines that may belong to one
-// object with that line, so that no part of the object is sent. k becomes open if more data is
-// needed. last says that nothing follows data.
+// joinBroken extends k, the cut (kind and length) of an invalid line of JSON, to all lines that
+// may belong to one object with that line, so that no part of the object is sent. k becomes open
+// if more data is needed. last says that nothing follows data.
 func (s *Scanner) joinBroken(k *cut, data []byte, last bool) {
 	v := data[:min(len(data), s.opt.MaxRecord)]
 	if !k.ended || k.n > len(v) {
@@ -178,8 +179,9 @@ func (s *Scanner) joinBroken(k *cut, data []byte, last bool) {
 	}
 }
 
-// passWarily makes the cut for a JSON record that is longer than MaxRecord: unsound, up to the
-// end of the record, if that is in data; otherwise endless. last says that nothing follows data.
+// passWarily makes k, the cut (kind and length) of a JSON record that is longer than MaxRecord:
+// unsound, up to the end of the record, if that is in data; otherwise endless. last says that
+// nothing follows data.
 func (s *Scanner) passWarily(k *cut, data []byte, last bool) {
 	k.kind, k.n = endless, s.opt.MaxRecord
 	if n, done := s.skipWarily(data[k.n:], 0, last); done {
