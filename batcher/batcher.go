@@ -205,7 +205,7 @@ func (b *Batcher) Run() {
 // Close makes Run seal what is open, finish and return. Nothing may be appended afterwards.
 func (b *Batcher) Close() { b.once.Do(func() { close(b.closing) }) }
 
-// Flush seals every open block now.
+// Flush seals every open block now: each becomes a payload, and gets no more records.
 func (b *Batcher) Flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,7 +24,7 @@ type queue struct {
 
 func (q *queue) init() { q.more.L = &q.mu }
 
-// push appends a block.
+// push appends a block and wakes one of those that wait in pop.
 func (q *queue) push(b *block) {
 	q.mu.Lock()
 	q.items = append(q.items, b)

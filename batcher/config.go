@@ -31,7 +31,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all faults, each a *units.KeyError, joined with errors.Join.
+// Validate returns an error for each setting that is out of range, a *units.KeyError; they are
+// joined with errors.Join.
 func (c Config) Validate() error {
 	var errs []error
 	if c.MaxSize < 1 || c.MaxSize > MaxSize {

@@ -11,12 +11,13 @@ import (
 // buffers that are kept for later. Guarded by Batcher.mu.
 type budget struct{ limit, used, kept int64 }
 
-// take charges a route for n more bytes of memory; a negative n returns them. The caller holds mu.
+// take charges a route for n more bytes of memory; a negative n returns them. The caller holds
+// mu.
 func (b *Batcher) take(ln *lane, n int64) {
 	was := ln.isLive()
 	ln.used += n
 	b.memory.used += n
-	switch is := ln.isLive(); {
+	switch is := ln.isLive(); { // b.live counts the routes among which memory is divided
 	case is && !was:
 		b.live++
 	case was && !is:
@@ -119,7 +120,7 @@ func (b *Batcher) Reserve(must bool) bool {
 	return true
 }
 
-// Unreserve returns to the budget what Reserve charged.
+// Unreserve returns to the budget what Reserve charged, and wakes readers that wait for memory.
 func (b *Batcher) Unreserve() {
 	b.mu.Lock()
 	b.memory.used -= int64(b.blockSize)

@@ -28,8 +28,8 @@ type Again struct {
 }
 
 // NewAgain returns an Again, which makes payloads that were sent before once more from their
-// files. past is what the journal knows of the files, by which they are found; with nil no file
-// is found.
+// files. past is what the journal knows of the files, by which they are found; nil: it knows of
+// none.
 func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
 	routes, inputs := map[record.Route]batcher.Limits{}, []tail.Input{}
 	for i := range cfg.Inputs {

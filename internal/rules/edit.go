@@ -325,8 +325,9 @@ const (
 	valueBare                  // a number or a truth value
 )
 
-// value applies the redact rules to the value b[from:to], which is written as how says (string, bare
-// value, name or text). places has, for each rule, how far the value is on the path of the rule.
+// value applies the redact rules to the value b[from:to], which is written as how says (string,
+// bare value, name or text). places has, for each rule, how far the value is on the path of the
+// rule.
 func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 	content := b[from:to]
 	if how == valueString || how == valueName {
@@ -338,7 +339,7 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 		r := &e.set.redact[k]
 		switch {
 		case r.everywhere():
-		case how == valueText || places[k] != len(r.member):
+		case how == valueText || places[k] != len(r.member): // not the rule's member
 			continue
 		}
 		was := content
@@ -347,6 +348,7 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 			continue
 		}
 		e.acted[k], changed = true, true
+		// Unless a number becomes another number, the new value has to be a string.
 		if how == valueBare && quote == nil && !(isNumber(b[from:to]) && isNumber(content)) {
 			e.spare = appendEscaped(e.spare[:0], content)
 			e.content, e.spare = e.spare, e.content

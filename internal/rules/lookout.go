@@ -95,9 +95,10 @@ func (j *Judge) escaped() bool {
 	return j.advance(&j.look.escapes, leastEscape, j.set.hidden.index)
 }
 
-// advance moves the mark m to the next occurrence of a text, or past the current record, and
-// reports whether the text begins in the record. index finds the text in the bytes given to it
-// (-1: it is not there); length is that of the text.
+// advance moves m, which says how far the search for a text has come in the block, to the next
+// occurrence of the text, or past the current record. It reports whether the text begins in the
+// record. index finds the text in the bytes given to it (-1: it is not there); length is that of
+// the text.
 func (j *Judge) advance(m *mark, length int, index func([]byte) int) bool {
 	if m.at < j.start {
 		m.at, m.found = j.start, false

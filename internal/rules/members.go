@@ -189,7 +189,8 @@ func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
 }
 
 // reshapeObject changes the members of the object at i, and returns the index after it; -1: the
-// object is not valid. e.places[level:] says how far the object is on the path of each rule.
+// object is not valid. e.places[level:] says how far the object is on the path of each rule,
+// depth how deeply it is nested.
 func (e *Editor) reshapeObject(b []byte, i, level, depth int) int {
 	first := len(e.members)
 	defer func() { e.members = e.members[:first] }()

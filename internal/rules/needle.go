@@ -191,8 +191,8 @@ func (t texts) weight() int {
 	return weight - 24*(len(t.of)-1)
 }
 
-// rarest returns how rare the rarest byte of a text is, of that text of which it is the least
-// rare; 0: there are no texts.
+// rarest returns the rarity of that text which is the least rare, where a text is as rare as its
+// rarest byte; 0: there are no texts.
 func (t texts) rarest() (least int) {
 	for i, text := range t.of {
 		n := newNeedle(text, t)
@@ -203,8 +203,7 @@ func (t texts) rarest() (least int) {
 	return least
 }
 
-// better returns that one of both whose search skips more records: the one with the higher
-// weight.
+// better returns t or other, whichever has the higher weight: a search for it skips more records.
 func (t texts) better(other texts) texts {
 	if other.weight() > t.weight() {
 		return other
@@ -349,8 +348,8 @@ func (a *analysis) class(re *syntax.Regexp) (all []string) {
 // of several neighbours joined.
 func (a *analysis) concat(subs []*syntax.Regexp) (all, some []string) {
 	all = []string{""}
-	best := texts{fold: a.fold}
-	whole := true // all is of all subs so far
+	best := texts{fold: a.fold} // the best for some so far
+	whole := true               // all is of all subs so far
 	for _, sub := range subs {
 		exact, part := a.of(sub)
 		best = best.better(texts{of: part, fold: a.fold})

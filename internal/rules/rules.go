@@ -266,8 +266,8 @@ func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	return append(bad, errs...)
 }
 
-// newSample compiles the rule that keeps only a part of the records. bad has all its mistakes,
-// each an *Error.
+// newSample compiles the rule that keeps only a part of the records. header says that files have
+// a line with the names of columns. bad has all mistakes of the rule, each an *Error.
 func (set *Set) newSample(c *Sample, kind Kind, header bool) (s *sample, bad []error) {
 	s = &sample{whole: c.By == ""}
 	rate, ok := number([]byte(c.Rate))
@@ -278,7 +278,7 @@ func (set *Set) newSample(c *Sample, kind Kind, header bool) (s *sample, bad []e
 		}
 		bad = append(bad, &Error{List: "sample", Index: whole, Key: "rate", Value: c.Rate, Err: errors.New(why + "; want a number above 0 and below 1, such as 0.1 for a tenth")})
 	} else {
-		s.most = uint64(rate*(1<<63)) << 1
+		s.most = uint64(rate*(1<<63)) << 1 // keys are sent up to this hash
 	}
 	by := func(text string) {
 		bad = append(bad, &Error{List: "sample", Index: whole, Key: "by", Value: c.By, Err: errors.New(text)})

@@ -104,8 +104,9 @@ func (j *Judge) textOf(value []byte) (text []byte, ok bool) {
 	return value, string(value) != "null"
 }
 
-// anyAt reports whether the condition holds for a value at the end of its path in the object. An
-// array on the path stands for each of its elements.
+// anyAt reports whether the condition holds for a value at the end of its path in the JSON
+// object; j.value is then the text of that value. An array on the path stands for each of its
+// elements.
 func (j *Judge) anyAt(c *condition, object []byte) bool {
 	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
@@ -116,8 +117,9 @@ func (j *Judge) anyAt(c *condition, object []byte) bool {
 }
 
 // follow looks for a value that fulfils the condition c at the end of its path. i is the index of
-// a value on the way, rest is the part of the path after that value. It returns the index after
-// the value, or len(b) if the value has no end; found says that the condition holds.
+// a value on the way, depth how deeply it is nested, rest the part of the path after it. It
+// returns the index after the value, or len(b) if the value has no end; found says that the
+// condition holds, for the value with the text j.value.
 func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
 	if depth > mostDepth {
 		return len(b), false
@@ -160,9 +162,10 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 	}
 }
 
-// followElements looks for a value that fulfils the condition c in the elements of the array whose
-// bracket is before i; rest is the path from each element on. It returns the index after the array, or
-// len(b) if the array has no end; found says that the condition holds for one of the elements.
+// followElements looks for a value that fulfils the condition c in the elements of the array
+// whose bracket is before i; rest is the path from each element on, depth how deeply the array is
+// nested. It returns the index after the array, or len(b) if the array has no end; found says
+// that the condition holds for one of the elements.
 func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
 	for {
 		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
