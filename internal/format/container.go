@@ -306,6 +306,7 @@ func withoutNewline(text []byte) (_ []byte, partial bool) {
 func withoutEscape(text []byte, short, long string) []byte {
 	for _, name := range []string{short, long} {
 		n := len(text) - len(name)
+		// Only hexadecimal digits may be in upper case.
 		if n < 1 || !bytes.EqualFold(text[n:], []byte(name)) || name == short && text[n] != name[0] || text[n] == 'U' {
 			continue
 		}

@@ -18,11 +18,11 @@ func (s *Scanner) checkJSON(data []byte, n int) (ok, beyond bool) {
 		return true, beyond
 	}
 	rec := data[:n]
-	beyond, f := strictJSON(rec) // to which a line end is white space
+	beyond, f := strictJSON(rec) // in JSON a line end is white space
 	if f.text == "" {
 		return true, beyond
 	}
-	rec = bytes.TrimRight(rec, "\r\n")
+	rec = bytes.TrimRight(rec, "\r\n") // so that a fault names no place behind the text
 	_, f = strictJSON(rec)
 	if plain := relax(s.relaxed[:0], rec); plain != nil {
 		s.relaxed = plain

@@ -92,6 +92,7 @@ func (c *closing) find(b []byte, n int) bool {
 		inside = -(in >> 63)
 		c.bits[i/64] = quotes &^ in
 	}
+	// Two bits behind the record end every search for the next bit.
 	c.bits[n/64] |= 1 << (n % 64)
 	c.bits[(n+1)/64] |= 1 << ((n + 1) % 64)
 	c.high = high

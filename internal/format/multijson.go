@@ -137,7 +137,7 @@ func (s *Scanner) lineEnd(k *cut, v view, n int) {
 	case bytes.HasPrefix(rest, []byte("\n")):
 		k.n, k.ended = n+1, true
 	case bytes.HasPrefix(rest, []byte("\r\n")):
-		k.n, k.ended, k.cr = n+2, true, 2
+		k.n, k.ended, k.cr = n+2, true, 2 // a CRLF of two bytes, which becomes a newline
 	case n == s.opt.MaxRecord:
 		s.endless(k)
 	case !v.final && (len(rest) == 0 || len(rest) == 1 && rest[0] == '\r'):

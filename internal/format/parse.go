@@ -108,11 +108,11 @@ func (s *Scanner) shape(c *Chunk, data []byte, at int64, k cut) bool {
 	c.own = body[:before]
 	records := max(k.records, 1) - len(s.left) - s.dropped
 	switch {
-	case records == 0:
+	case records == 0: // all its objects are filtered or dropped
 		s.filter(c)
 		c.Unmatched += s.dropped
 		return true
-	case s.closed:
+	case s.closed: // rules could not read one of its objects
 		s.fault = unreadable
 		return s.reject(c, data[c.Consumed:], k)
 	case s.misfits > 0 && s.opt.OnError != SendRaw:

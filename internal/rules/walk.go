@@ -176,7 +176,7 @@ func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth
 			return min(i+1, len(b)), false
 		}
 		was := i
-		if i, found = j.follow(c, b, i, rest, depth+1); found || i == was {
+		if i, found = j.follow(c, b, i, rest, depth+1); found || i == was { // nothing read: no valid JSON
 			return max(i, was), found
 		}
 	}
