@@ -231,7 +231,7 @@ func (b *Batcher) Wake(r record.Route) {
 	call(wake)
 }
 
-// Release returns the memory of a payload that was accepted, given up or split to the budget, and
+// Release returns to the budget the memory of a payload that was accepted, given up or split, and
 // wakes readers that wait. The payload's Body must not be used afterwards.
 func (b *Batcher) Release(p *record.Payload) {
 	b.mu.Lock()

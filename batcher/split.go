@@ -30,7 +30,7 @@ func (b *Batcher) Pack(p *record.Payload, raw ...[]byte) {
 // Adopt do. If p replaces a batch whose id is in a field of its records, the id of p is written over it
 // within raw.
 func (b *Batcher) Fill(p *record.Payload, raw ...[]byte) {
-	if p.Replaces != (record.BatchID{}) && p.Lens != nil {
+	if p.Replaces != (record.BatchID{}) && p.Lens != nil { // records with added fields always have Lens
 		for _, part := range raw {
 			restamp(part, p.Replaces, p.ID)
 		}

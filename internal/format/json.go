@@ -127,7 +127,8 @@ func strictObject(b []byte, i int) (end int, unicode uint64, f fault) {
 	}
 }
 
-// expected returns the fault that b[i] is not what where says, or that b ends at i.
+// expected returns the fault for the unexpected byte b[i], or for b ending at i. where says what
+// should be there, such as "where a value must begin".
 func expected(b []byte, i int, where string) fault {
 	if i >= len(b) {
 		return malformed(i, "the record ends "+where)

@@ -254,11 +254,11 @@ func (s *Scanner) Scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	s.scan(data, at, last, limit, c)
 }
 
-// scan reads records from UTF-8 text into c; Scan calls it, after decoding if the file has another
-// encoding. data begins at the offset at of the file. last says that nothing follows data, and limit
-// is the most records to accept, 0 for any number. c.Consumed says how many bytes are done with, and c
-// counts what was accepted, rejected, blank or header there. The offsets in c are those in the file,
-// also if the text was decoded.
+// scan reads records from UTF-8 text into c; Scan calls it, after decoding if the file has
+// another encoding. data begins at the offset at of the file. last says that nothing follows
+// data, and limit is the most records to accept, 0 for any number. c.Consumed says how many bytes
+// are done with, and c counts what was accepted, rejected, blank or header there. Indexes in c
+// count the bytes that the file has from at on, also if the text was decoded.
 func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	c.reset()
 	if at == 0 && !s.begin(data, last, c) {
@@ -301,12 +301,12 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		if !ok {
 			break
 		}
-		header = header && k.kind == blank // behind NULs is not the beginning of what was written
+		header = header && k.kind == blank // only blank lines can precede the header, NUL bytes cannot
 		c.Consumed += k.n
 	}
 	c.settle()
-	// Blank lines before a header are given back with it: once they are
-	// consumed nobody would know that the header is still to come.
+	// Blank lines before a header are consumed only with it: the next call has to begin at 0 to
+	// look for the header.
 	if header && !last && len(data) < s.opt.MaxRecord {
 		c.reset()
 	}

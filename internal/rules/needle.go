@@ -53,7 +53,7 @@ func newNeedle(text string, t texts) needle {
 // rarest is the rarity of the rarest byte.
 func (n *needle) rarest() int { return rarity(n.text[n.rare]) }
 
-// upper returns the text in upper case if letter case does not matter.
+// upper returns the text in upper case if letter case does not matter, else nil.
 func (n *needle) upper() []byte {
 	if !n.fold {
 		return nil
