@@ -25,7 +25,7 @@ func (c *call) readBody() ([]byte, *refusal) {
 	var buf bytes.Buffer
 	if c.s.faults.has(MidBody) {
 		half := max(c.r.ContentLength/2, 1)
-		io.CopyN(&buf, c.in, min(half, c.s.opt.MaxBody)) // the rest of the read meets it again
+		io.CopyN(&buf, c.in, min(half, c.s.opt.MaxBody)) // ReadFrom below returns an error again
 		c.measure(buf.Bytes())
 		if c.interrupted(MidBody, nil) {
 			return nil, answered

@@ -110,15 +110,16 @@ func (c *call) record(status int) {
 		"records", c.rec.Records, "bytes", c.rec.BodyLen, "status", status, "code", c.rec.Code)
 }
 
-// refuse sends the error answer e; it does nothing when e is answered, the value of a request that a
-// fault has answered. It first reads up to drainLimit of the rest of the body, unless the client waits
-// for 100 Continue before it sends one.
+// refuse sends the error answer e. It does nothing if e is the value named answered, which stands for
+// a request that a scripted fault has answered already. Before it answers, it reads up to drainLimit
+// bytes of the rest of the body, so that a client in the middle of its post does not get a reset. It
+// does not if the client waits for 100 Continue before it sends its body.
 func (c *call) refuse(e *refusal) {
 	if e == answered {
 		return
 	}
 	if !strings.EqualFold(c.r.Header.Get("Expect"), "100-continue") {
-		io.CopyN(io.Discard, c.in, drainLimit) // a client that left gets no answer anyway
+		io.CopyN(io.Discard, c.in, drainLimit) // an error means that the client left, and gets no answer anyway
 	}
 	maps.Copy(c.w.Header(), e.header)
 	c.rec.Code, c.rec.Message = e.code, e.detail
@@ -136,7 +137,7 @@ var encodings = []struct {
 }
 
 // send records the call and writes a complete answer, compressed with gzip or deflate when the client
-// accepts that.
+// accepts that. It ignores errors of writing: the client has left then.
 func (c *call) send(status int, contentType string, body []byte) {
 	c.record(status)
 	h := c.w.Header()
@@ -148,7 +149,7 @@ func (c *call) send(status int, contentType string, body []byte) {
 			h.Set("Content-Encoding", e.name)
 			c.w.WriteHeader(status)
 			zw := e.pack(c.w)
-			zw.Write(body) // the client's loss
+			zw.Write(body)
 			zw.Close()
 			return
 		}
@@ -161,7 +162,8 @@ func (c *call) send(status int, contentType string, body []byte) {
 }
 
 // reset records the call as unanswered and closes the connection at once: with a TCP RST, and without
-// the closing message of TLS. Where the connection cannot be taken over, it aborts the request.
+// the closing message of TLS. If the connection cannot be taken over, it aborts the request by a
+// panic, as abort does.
 func (c *call) reset() {
 	c.record(0)
 	conn, _, err := http.NewResponseController(c.w).Hijack()
@@ -173,13 +175,13 @@ func (c *call) reset() {
 		under = secure.NetConn()
 	}
 	if tcp, ok := under.(*net.TCPConn); ok {
-		tcp.SetLinger(0) // without it the close is merely polite
+		tcp.SetLinger(0) // Close then sends an RST instead of a FIN
 	}
-	under.Close() // without a word of TLS
+	under.Close() // closing conn would send the closing message of TLS first
 }
 
-// abort ends the connection without an answer; returning would be taken for
-// an empty 200.
+// abort records the call as unanswered and makes net/http close the connection. It never returns but
+// panics with http.ErrAbortHandler: for a handler that returns, net/http sends an empty 200.
 func (c *call) abort() {
 	c.record(0)
 	panic(http.ErrAbortHandler)
@@ -192,7 +194,8 @@ func acceptsJSON(h http.Header) bool {
 	return strings.Contains(accept, "application/json") || strings.Contains(accept, "*/*") || strings.Contains(accept, "application/*")
 }
 
-// accepts reports whether the Accept-Encoding header names the encoding with a weight above 0.
+// accepts reports whether the Accept-Encoding header names the encoding with a weight above 0. A
+// weight that is missing or malformed counts as above 0.
 func accepts(h http.Header, encoding string) bool {
 	for part := range strings.SplitSeq(strings.ToLower(strings.Join(h.Values("Accept-Encoding"), ",")), ",") {
 		name, weight, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")

@@ -81,7 +81,7 @@ func throttled(retryAfter time.Duration) *refusal {
 }
 
 // tooLarge returns the permanent error for a body above limit bytes: 413, or 400 where the option
-// TooLargeAs400 is set.
+// TooLargeAs400 is set. what names the body in the message, such as "request body".
 func (s *Server) tooLarge(what string, limit int64) *refusal {
 	detail := fmt.Sprintf("The %s exceeds the limit of %d bytes.", what, limit)
 	if s.opt.TooLargeAs400 {

@@ -106,7 +106,8 @@ func (f *Fault) check() error {
 // checkSense returns an error for fields that are out of range or contradict each other, such as a
 // body to match at a moment when none has been read.
 func (f *Fault) checkSense() error {
-	early := f.When == OnArrival || f.When == MidBody
+	early := f.When == OnArrival || f.When == MidBody // before the body is read to its end
+	// words is whether the fault describes an answer.
 	words := f.Code != "" || f.Message != "" || f.Permanent != nil || f.As != "" || f.Body != "" || f.Type != "" ||
 		len(f.Header) > 0 || f.Truncate || f.Size != 0 || f.Trickle != 0
 	switch {

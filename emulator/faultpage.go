@@ -37,7 +37,8 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultJSON{(*bareFault)(&f), duration(f.Delay), duration(f.Trickle)})
 }
 
-// UnmarshalJSON reads that form. Unknown keys are errors.
+// UnmarshalJSON reads the JSON form that MarshalJSON writes, with durations such as "1.5s". Unknown
+// keys are errors. It does not check the values; see check.
 func (f *Fault) UnmarshalJSON(data []byte) error {
 	j := faultJSON{bareFault: (*bareFault)(f)}
 	dec := json.NewDecoder(bytes.NewReader(data))

@@ -18,8 +18,8 @@ func (h hosted) Drop(database, table string)       { h.store.drop(database, tabl
 func (h hosted) Cancel(requestID string) bool      { return h.console.cancel(requestID) }
 
 // Failures returns a row for each kind of error (table, code, format and mapping) among the remembered
-// requests that were refused for their content (400 or 413). Requests refused for another reason, such
-// as throttled ones, are left out.
+// requests to the database that were refused for their content (400 or 413). Requests refused for
+// another reason, such as throttled ones, are left out. The principal is the same in each row.
 func (h hosted) Failures(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, Principal:string, RootActivityId:guid, IngestionProperties:string, Count:long, FirstFailureOn:datetime, LastFailureOn:datetime, FailureKind:string, ErrorCode:string, Details:string")
 	type key struct{ table, code, format, mapping string }
@@ -45,7 +45,7 @@ func (h hosted) Failures(database, principal string) *mgmt.Result {
 
 // Statistics returns a row for each table of the database that has visible rows: how many requests and
 // rows were stored, and their sizes. Durations come from the remembered requests; a table with none
-// there has durations of 0.
+// there has durations of 0. The principal is the same in each row.
 func (h hosted) Statistics(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
 		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +

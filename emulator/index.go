@@ -48,7 +48,7 @@ const (
 func (s *Server) getIndex(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		w.Header().Set("Content-Type", htmlType)
-		indexPage.Execute(w, s.indexView(r)) // the reader left
+		indexPage.Execute(w, s.indexView(r)) // an error means that the reader left
 		return
 	}
 	w.Header().Set("Content-Type", textType)
@@ -117,7 +117,7 @@ func (s *Server) tableView(t TableCount, schema *Schema) tableView {
 	for row := range s.All(t.Database, t.Table, max(0, t.Rows-lastRows)) {
 		text, err := row.MarshalJSON()
 		if err != nil {
-			continue // it is shown as it was sent at /rows
+			continue // it is no JSON, and shown only by /rows with format=text
 		}
 		line := strings.ToValidUTF8(string(text[:min(len(text), longRow)]), "")
 		if len(text) > longRow {

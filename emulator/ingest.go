@@ -19,8 +19,9 @@ type target struct {
 	shape    *shape
 }
 
-// ingest handles one streaming ingestion request. Everything is checked before anything is stored, and
-// what can be checked without the body is checked before the body is read.
+// ingest handles one streaming ingestion request. rawDB and rawTable are segments of its path, still
+// percent-encoded. Everything is checked before anything is stored, and what can be checked without
+// the body is checked before the body is read.
 func (s *Server) ingest(w http.ResponseWriter, r *http.Request, rawDB, rawTable string) {
 	c := s.begin(KindIngest, w, r)
 	underWay := s.log.enter()
@@ -42,8 +43,8 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, rawDB, rawTable 
 	c.take(t)
 }
 
-// take reads the body, checks it, stores it as one chunk and answers with 200. Each refusal before the
-// commit leaves the store unchanged.
+// take reads the body, checks it, stores its rows in the table t and answers with 200. Each refusal
+// before the commit leaves the store unchanged. A scripted fault may answer instead, also after it.
 func (c *call) take(t target) {
 	s := c.s
 	body, bad := c.readBody()
@@ -157,8 +158,9 @@ func (c *call) query() (*format, *refusal) {
 }
 
 // resolve looks the database, table and mapping of the request up in the schema and fills in t. It
-// returns a refusal for an unknown name, a principal that is not an ingestor, and a table without
-// streaming ingestion. In an open schema unknown names are accepted and t.shape stays nil.
+// returns a refusal for an unknown name, a principal (client id) that is not an ingestor, and a table
+// without streaming ingestion; nil if the request may go on. In an open schema unknown names are
+// accepted, and t.shape stays nil: rows are kept as they were sent.
 func (c *call) resolve(t *target, schema *Schema, principal string) *refusal {
 	name, db := schema.Database(c.rec.Database)
 	switch {

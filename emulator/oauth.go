@@ -113,8 +113,9 @@ type tokenError struct {
 	text   string
 }
 
-// token answers a token request of the client credentials flow (RFC 6749, section 4.4) in either
-// version of the endpoint.
+// token answers a token request of the client credentials flow (RFC 6749, section 4.4) in version v
+// of the endpoint. A scripted fault may answer instead, on arrival or before the token is issued. The
+// tenant is only logged.
 func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v tokenVersion) {
 	s.tokens.count()
 	c := s.begin(KindToken, w, r)
@@ -135,8 +136,9 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v 
 	s.opt.Logger.Debug("token issued", "tenant", tenant, "elapsed", time.Since(c.rec.Time))
 }
 
-// checkTokenCall checks a token request and its client secret or client assertion. It returns the
-// resource that the token is asked for, or the error to answer with.
+// checkTokenCall checks a token request and its client secret or client assertion. v is the version of
+// the endpoint: version 1 names a resource, version 2 a scope. It returns the resource that the token
+// is asked for, or the error to answer with.
 func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource string, bad *tokenError) {
 	if r.Method != http.MethodPost {
 		return "", &tokenError{400, "invalid_request", 900561, "The endpoint only accepts POST, OPTIONS requests. Received a " + r.Method + " request."}
@@ -159,7 +161,7 @@ func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource strin
 	}
 	resource = r.PostForm.Get(audience)
 	if v == v2Token {
-		scopes := strings.Fields(resource) // those of OpenID may stand beside it
+		scopes := strings.Fields(resource) // scopes of OpenID may stand beside that of the resource
 		i := slices.IndexFunc(scopes, func(s string) bool { return strings.HasSuffix(s, "/.default") })
 		if i < 0 {
 			return "", &tokenError{400, "invalid_scope", 1002012, "The provided value for scope " + resource + " is not valid. Client credential flows must have a scope value with /.default suffixed to the resource identifier."}
@@ -227,7 +229,8 @@ func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration,
 	return kql.JSON(answer)
 }
 
-// authMetadata answers with the document that tells clients where to get tokens: this server.
+// authMetadata answers with the document from which clients learn where to get tokens: from this
+// server itself. A scripted fault may answer instead.
 func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
 	c := s.begin(KindMetadata, w, r)
 	if c.interrupted(OnArrival, nil) || c.interrupted(BeforeCommit, nil) {

@@ -49,7 +49,7 @@ func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", map[string]string{"json": "application/x-ndjson; charset=utf-8", "text": textType}[format])
 	out := bufio.NewWriterSize(w, 64<<10)
-	defer out.Flush() // the reader left
+	defer out.Flush() // an error means that the reader left
 	for row := range first(s.All(q.Get("db"), q.Get("table"), skip), limit) {
 		line := row.Raw
 		if format == "json" {
@@ -59,7 +59,7 @@ func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		out.Write(line)                             // an error is returned by the next write
-		if err := out.WriteByte('\n'); err != nil { // the reader left
+		if err := out.WriteByte('\n'); err != nil { // it means that the reader left
 			return
 		}
 	}
@@ -139,5 +139,5 @@ func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", jsonType)
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	enc.Encode(v) // the reader left
+	enc.Encode(v) // an error means that the reader left
 }

@@ -52,7 +52,8 @@ var formats = func() map[string]*format {
 	return m
 }()
 
-// textLines reads the TXT format: each line that is not empty is a record.
+// textLines reads the TXT format: each line that is not empty is a record. It counts the records and
+// passes each to emit, until emit returns false; a nil emit only counts. The error is always nil.
 func textLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	for line := range bytes.SplitSeq(body, []byte("\n")) {
 		if len(line) == 0 {
@@ -67,7 +68,8 @@ func textLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 }
 
 // jsonLines reads the JSON format: one object per line. As in the service, any other line is silently
-// dropped and the rest is stored; tally.dropped counts those lines for tests.
+// dropped and the rest is stored; tally.dropped counts those lines for tests. Each record is passed to
+// emit, until emit returns false; a nil emit only counts. The error is always nil.
 func jsonLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	for line := range bytes.SplitSeq(body, []byte("\n")) {
 		line = bytes.TrimSuffix(line, []byte("\r"))
@@ -87,7 +89,8 @@ func jsonLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 }
 
 // multiJSON reads the MultiJSON format: objects, or arrays of objects, one after another over any
-// number of lines. A value that is not an object is an error for the whole body.
+// number of lines. Each object is passed to emit, until emit returns false; a nil emit only counts. A
+// value that is not an object makes the whole body invalid; the error is always *badData.
 func multiJSON(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	for {
@@ -118,7 +121,8 @@ func multiJSON(body []byte, emit func([]byte) bool) (t tally, _ error) {
 }
 
 // delimitedRecords reads CSV as in RFC 4180 with comma as the separator. All records of a body must
-// have the same number of fields. emit gets the text of each record as it was sent, quotes included.
+// have the same number of fields. emit gets the text of each record as it was sent, quotes included,
+// until it returns false; a nil emit only counts. The error is always *badData.
 func delimitedRecords(comma rune, body []byte, emit func([]byte) bool) (t tally, _ error) {
 	r := csv.NewReader(bytes.NewReader(body))
 	r.Comma, r.ReuseRecord = comma, true

@@ -96,9 +96,9 @@ func (r *result) visualizationOf() string {
 	return string(r.render)
 }
 
-// answerV1 sends the results of a query in version 1 of the answer format: their tables, followed by
-// the query's properties, its status and a table of contents. bad is the error to report with the
-// rows; nil for none.
+// answerV1 sends the results of a query, of which there is at least one, in version 1 of the answer
+// format: their tables, followed by the query's properties, its status and a table of contents. bad is
+// the error to report with the rows; nil for none.
 func (c *call) answerV1(all []*result, bad *failure) {
 	properties := resultOf("Value:string")
 	properties.Add(all[0].visualizationOf())
@@ -277,7 +277,7 @@ func (c *call) primary(id int, r *result, f form) []any {
 	return append(frames, end)
 }
 
-// partial returns the error document of a result that is not complete.
+// partial returns the JSON error document for a result that a limit on rows or bytes has cut.
 func (c *call) partial(bad *failure) json.RawMessage {
 	e := &refusal{status: http.StatusOK, code: "LimitsExceeded", message: badRequestText, detail: bad.text(),
 		typ: "Kusto.Data.Exceptions.KustoServicePartialQueryFailureLimitsExceededException"}

@@ -89,8 +89,8 @@ type Server struct {
 }
 
 // New returns a server that listens nowhere yet. Close is needed only after
-// Listen or while a fault holds a request. A schema that was not read by
-// LoadSchema and is not sound makes it panic.
+// Listen or while a fault holds a request. An invalid schema makes it panic;
+// LoadSchema returns valid ones only.
 func New(o Options) *Server {
 	o = o.withDefaults()
 	if err := o.Schema.Check(); err != nil {
@@ -192,7 +192,7 @@ func (s *Server) Listen(addr string) (string, error) {
 		ReadHeaderTimeout: 30 * time.Second,
 		ErrorLog:          slog.NewLogLogger(s.opt.Logger.Handler(), slog.LevelDebug),
 	}
-	if config != nil { // HTTP/1.1 as without it: faults break connections
+	if config != nil { // no HTTP/2: a fault may break a connection, which has to affect one request only
 		ln = tls.NewListener(ln, config)
 	}
 	s.url, s.authority = (&url.URL{Scheme: scheme, Host: ln.Addr().String()}).String(), authority

@@ -78,7 +78,8 @@ const (
 )
 
 // timeout returns how long the request may take: the option servertimeout, at most longestTimeout, or
-// the default of its kind. The refusal is for a servertimeout that is not a timespan above zero.
+// the default of its kind (query or command); with norequesttimeout, longestTimeout. The refusal is
+// for a servertimeout that is not a timespan above zero.
 func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 	if p.Options["norequesttimeout"] == true {
 		return longestTimeout, nil
@@ -90,7 +91,7 @@ func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 		return queryTimeout, nil
 	}
 	text, _ := asked.(string)
-	if inner, typed := strings.CutSuffix(text, ")"); typed {
+	if inner, typed := strings.CutSuffix(text, ")"); typed { // time(00:01:00)
 		_, text, _ = strings.Cut(inner, "(")
 	}
 	d, ok := kql.SpanOf(text)
@@ -100,9 +101,9 @@ func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 	return min(d, longestTimeout), nil
 }
 
-// serveQuery answers a query (/v1/rest/query, /v2/rest/query) or a command (/v1/rest/mgmt). A command
-// whose time is over is not started, because it may change the schema; a query is evaluated and checks
-// its time at the end.
+// serveQuery answers a query (/v1/rest/query, /v2/rest/query) or a command (/v1/rest/mgmt). A scripted
+// fault may delay it or answer instead. A command whose time is over after that is not started,
+// because it may change the schema; a query is evaluated and checks its time at the end.
 func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request, kind Kind) {
 	c := s.begin(kind, w, r)
 	q, bad := c.readAsked()
@@ -135,7 +136,7 @@ func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request, kind Kind) {
 	if c.interrupted(BeforeCommit, []byte(q.CSL)) {
 		return
 	}
-	if bad := c.overdue(); bad != nil && kind == KindMgmt { // a query checks its time when it has been evaluated
+	if bad := c.overdue(); bad != nil && kind == KindMgmt {
 		c.refuse(bad)
 		return
 	}
@@ -371,7 +372,9 @@ const (
 	maxResultSize = 64 << 20
 )
 
-// query evaluates a query and answers it. Its time limit is checked after the evaluation.
+// query evaluates a query and answers it, in the version that the path of the request names. A query
+// that is cancelled or over its time limit is refused once its evaluation has ended. A result above
+// the limits on rows and bytes is cut, and the answer reports that.
 func (se *session) query(text string, p properties) {
 	tables, err := kql.Run(se.cancelled, text, p.literals(), se)
 	if bad := se.overdue(); bad != nil {
@@ -437,8 +440,9 @@ func (se *session) most(option string, without int) int {
 	return without
 }
 
-// queryRefusal returns the answer to a query that cannot be run: a 400 with the syntax or semantic
-// error.
+// queryRefusal returns the answer to a query that cannot be run: a 400 with the syntax (SYN…) or
+// semantic (SEM…) error. It is in plain text for a management command at the endpoint for queries
+// (kql.ErrControl).
 func queryRefusal(err error) *refusal {
 	if errors.Is(err, kql.ErrControl) {
 		return &refusal{status: http.StatusBadRequest, contentType: textType, text: "Bad request: " + strings.TrimPrefix(err.Error(), "BadRequest: ")}
@@ -448,7 +452,7 @@ func queryRefusal(err error) *refusal {
 	switch {
 	case strings.HasPrefix(code, "SEM"):
 		typ = "Kusto.Data.Exceptions.SemanticException"
-	case !strings.HasPrefix(code, "SYN"): // it is no fault of the text
+	case !strings.HasPrefix(code, "SYN"): // the query is valid, but exceeds a limit
 		return badText("LimitsExceeded", err.Error())
 	}
 	e := badText("General_BadRequest", "Request is invalid and cannot be processed: "+err.Error())

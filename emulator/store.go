@@ -77,7 +77,7 @@ func (st *store) commit(t target, c chunk, o Options) {
 	if o.Discard {
 		c.body = nil
 	} else if cap(c.body)-len(c.body) > len(c.body)/4 {
-		c.body = bytes.Clone(c.body)
+		c.body = bytes.Clone(c.body) // it is kept, so its buffer should not be much larger
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -117,8 +117,8 @@ func (t *tableRows) seen() []chunk {
 	return t.chunks[:n:n]
 }
 
-// count returns the counts of a table, without the rows that are not visible yet. The caller holds the
-// lock of the store.
+// count returns the counts of a table. Rows that are not visible yet are not counted, but their
+// requests and bytes are. The caller holds the lock of the store.
 func (t *tableRows) count() TableCount {
 	c := t.name
 	for _, hidden := range t.chunks[len(t.seen()):] {
@@ -158,7 +158,7 @@ func (s *Server) All(database, table string, skip int) iter.Seq[Row] {
 				skip -= c.rows
 				continue
 			}
-			if c.body == nil {
+			if c.body == nil { // the option Discard: its rows are counted and not kept
 				continue
 			}
 			more := true
@@ -237,7 +237,8 @@ func (st *store) drop(database, table string) {
 	delete(st.tables, tableKey{strings.ToLower(database), table})
 }
 
-// stored counts rows whether or not they are visible.
+// stored returns the number of rows of a table, visible or not; 0 for a table that was never written
+// to.
 func (st *store) stored(database, table string) int {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -56,8 +56,9 @@ func (c *call) hold(sc *Script) {
 	}
 }
 
-// wait returns when the time is over, the fault is removed or the query cancelled. It ends the request
-// without an answer when the client leaves or the server closes.
+// wait returns when over delivers a time (nil: it never does), the fault is removed or the query is
+// cancelled. If the client leaves or the server closes first, wait ends the request without an answer,
+// by the panic of abort.
 func (c *call) wait(sc *Script, over <-chan time.Time) {
 	select {
 	case <-over:

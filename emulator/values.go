@@ -118,7 +118,8 @@ func (sh *shape) fromField(i int, c Column, fields []string) json.RawMessage {
 	return convert(c.Type, quote(text))
 }
 
-// fromObject returns the value of column c from a JSON object.
+// fromObject returns the value of column c from a JSON object: the member that the mapping's path
+// leads to, or without a mapping the one with the column's name.
 func (sh *shape) fromObject(c Column, object json.RawMessage) json.RawMessage {
 	m, identity, ok := sh.source(c)
 	if !ok {

@@ -43,7 +43,7 @@ type transport struct{ h http.Handler }
 // (http.ErrAbortHandler) gives ECONNRESET, or the cause of the request's context if that has ended.
 func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	defer func() {
-		if v := recover(); v == http.ErrAbortHandler { // the value net/http knows
+		if v := recover(); v == http.ErrAbortHandler {
 			resp, err = nil, cmp.Or(context.Cause(r.Context()), fmt.Errorf("round trip in process: %w", syscall.ECONNRESET))
 		} else if v != nil {
 			panic(v)
@@ -67,7 +67,7 @@ func (t transport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	}
 	resp = w.Result()
 	resp.Request = r
-	if resp.ContentLength > int64(w.Body.Len()) {
+	if resp.ContentLength > int64(w.Body.Len()) { // the handler announced more than it wrote
 		resp.Body = cutShort{resp.Body}
 	}
 	return resp, nil
@@ -79,7 +79,7 @@ type cutShort struct{ io.ReadCloser }
 // Read returns io.ErrUnexpectedEOF at the end, as the body of a broken connection does.
 func (c cutShort) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
-	if err == io.EOF { // readers return it bare
+	if err == io.EOF { // never wrapped, by the contract of io.Reader
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
