@@ -55,7 +55,8 @@ func scalarIfDynamic(e expression, row []any) any {
 	return v
 }
 
-// numeric is a fault unless the expression is a number or a timespan.
+// numeric panics with a Fault, which ends the query, unless the expression is a number or a timespan.
+// name is that of the aggregate, for the message.
 func numeric(name string, e expression) {
 	if !isNumber(e.typ) && e.typ != "timespan" {
 		panic(semantic("%s(): wants numbers or timespans, not %s", name, e.typ))
@@ -230,8 +231,10 @@ func init() {
 	}
 }
 
-// call reads the arguments of the aggregate name and adds a slot for it. The expression that it
-// returns reads that slot. For arg_max and arg_min, which make whole columns, the expression is empty.
+// call reads the arguments of the aggregate name and adds a slot for it: the function that computes
+// its value from the rows of a group. The expression that it returns reads this value from a row with
+// the values of all slots. For arg_max and arg_min, which make whole columns, the expression is empty,
+// and a.several and a.rowOf are set instead.
 func (a *aggregates) call(c *Cursor, s *scope, name string) expression {
 	f := aggregateFunctions[name]
 	if f.make == nil {
@@ -255,7 +258,8 @@ func (a *aggregates) call(c *Cursor, s *scope, name string) expression {
 // extremeRow reads the arguments of arg_max or arg_min: (expression, columns…) or (expression, *). It
 // sets a.several to the columns that they make and a.rowOf to the function that returns their values
 // for a group: those of the row with the greatest (arg_max) or least (arg_min) expression. Of equal
-// rows the first counts, and a row with a null only where all have one.
+// rows the first counts, and a row with a null only where all have one. a.starred is set to the number
+// of columns that the text names; those that a star adds stand behind them.
 func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) {
 	sign := map[string]int{"arg_max": 1, "arg_min": -1}[name]
 	inner := s.over(a.over)
@@ -298,25 +302,26 @@ func (a *aggregates) extremeRow(c *Cursor, s *scope, name string) {
 }
 
 // summarize reads the aggregates and the by clause of a summarize and returns its result over the rows
-// of t.
+// of t. The aggregates that it reads are gathered in a; columns has an expression for each column that
+// the text makes of them.
 func (s *scope) summarize(c *Cursor, t *Table) *Table {
 	if p := c.Peek(); p.Kind == TokWord && strings.HasPrefix(p.Text, "hint") {
 		panic(unknown("parameter of summarize", p.Text))
 	}
 	a := &aggregates{over: t}
 	var columns []assignment
-	several := -1 // the place of arg_max among them
+	several := -1 // the index in columns of arg_max or arg_min, which makes several columns
 	for !c.Word("by") && !c.Peek().is("|", ";", ")") && c.Peek().Kind != TokEnd {
 		inner := s.over(nil)
 		inner.aggregates = a
-		before := a.several == nil
+		before := a.several == nil // no arg_max or arg_min was read before
 		one := inner.assignment(c, "Column", unnamed(columns)+1)
 		if before && a.several != nil {
 			if one.of != nil { // arg_max alone gives an empty expression
 				panic(semantic("arg_max and arg_min are no part of an expression"))
 			}
 			several = len(columns)
-			if one.explicit() {
+			if one.explicit() { // x = arg_max(a, …) names the column of a
 				a.several[0].name = one.name
 			}
 		}
@@ -329,6 +334,7 @@ func (s *scope) summarize(c *Cursor, t *Table) *Table {
 		}
 	}
 	var by []assignment
+	// The loop has read by, or has ended without it.
 	grouped := c.i > 0 && c.Taken().Kind == TokWord && c.Taken().Text == "by"
 	if grouped {
 		by = s.over(t).assignments(c, "Column")
@@ -360,7 +366,8 @@ func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several i
 	for _, b := range by {
 		out.Columns = append(out.Columns, Column{b.name, b.typ})
 	}
-	a.several = slices.DeleteFunc(a.several, func(p assignment) bool { // a star does not add what the groups are of
+	// Columns that a star has added, behind the first a.starred, are left out if by has them already.
+	a.several = slices.DeleteFunc(a.several, func(p assignment) bool {
 		a.starred--
 		return a.starred < 0 && slices.ContainsFunc(by, func(b assignment) bool { return b.name == p.name })
 	})

@@ -54,7 +54,8 @@ func realFunction(f func(x float64) float64) function {
 	return function{params: "n", typ: "real", of: plain(func(v []any) any { return f(asReal(v[0])) })}
 }
 
-// conversion describes the function that converts any value to the type, such as tolong.
+// conversion describes the function that converts any value to the type, such as tolong. A column made
+// by it keeps the name of its argument.
 func conversion(typ string) function {
 	return function{params: "a", lenient: true, typ: typ, names: true, of: plain(func(v []any) any { return converted(typ, v[0]) })}
 }
@@ -249,7 +250,7 @@ func binned(_ *scope, v []any) any {
 		if d, ok := v[1].(time.Duration); ok && d > 0 {
 			ticks := x.Unix()*int64(time.Second/tick) + int64(x.Nanosecond())/int64(tick)
 			size := int64(d / tick)
-			const zero = 62_135_596_800 * int64(time.Second/tick) // from the year 1 on
+			const zero = 62_135_596_800 * int64(time.Second/tick) // bins are counted from the year 1
 			if size > 0 {
 				low := (ticks+zero)/size*size - zero
 				return time.Unix(low/int64(time.Second/tick), low%int64(time.Second/tick)*int64(tick)).UTC()
@@ -302,7 +303,8 @@ func binType(args []expression) string {
 	panic(semantic("bin(): values of type %s have no bins of type %s", a, b))
 }
 
-// wholeOrReal is the type of a whole number that is rounded: long. All others are real.
+// wholeOrReal returns the result type of round and ceiling: long for a whole number, real for any
+// other number.
 func wholeOrReal(args []expression) string {
 	if isWhole(args[0].typ) {
 		return "long"
@@ -414,7 +416,7 @@ func countOf(_ *scope, v []any) any {
 		return int64(len(compiled(part).FindAllStringIndex(t, -1)))
 	}
 	n := int64(0)
-	for i := 0; part != "" && i < len(t); { // they may overlap
+	for i := 0; part != "" && i < len(t); { // occurrences may overlap
 		at := strings.Index(t[i:], part)
 		if at < 0 {
 			break
@@ -453,7 +455,7 @@ func dateAdd(_ *scope, v []any) any {
 	months := map[string]int64{"year": 12, "quarter": 3, "month": 1}[unit]
 	if months > 0 {
 		first := time.Date(t.Year(), t.Month()+time.Month(months*n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
-		last := first.AddDate(0, 1, -1).Day() // a month may be too short for the day
+		last := first.AddDate(0, 1, -1).Day() // of the month
 		return inRange("datetime_add", first.AddDate(0, 0, min(t.Day(), last)-1))
 	}
 	size := spans[unit]
@@ -525,7 +527,7 @@ func rangeOf(_ *scope, v []any) any {
 		}
 	}
 	list := []json.RawMessage{}
-	up := compare(arithmetic("+", v[0], v[2]), v[0])
+	up := compare(arithmetic("+", v[0], v[2]), v[0]) // the sign of the step: 1, -1 or 0
 	for x := v[0]; up != 0 && compare(x, v[1])*up <= 0; x = arithmetic("+", x, v[2]) {
 		if len(list) == 1<<20 { // the most that the service makes
 			break
@@ -861,7 +863,7 @@ func (s *scope) call(c *Cursor) expression {
 	if f.names && len(args) > 0 {
 		e.name = args[0].name
 	}
-	if f.ofRow != nil {
+	if f.ofRow != nil { // a function of the row itself: ingestion_time
 		if s.at == nil || !s.at.Ingested {
 			panic(semantic("%s(): the emulator knows it of the rows of a table, also behind where, take and order, and of no others", name))
 		}
@@ -881,8 +883,9 @@ func (s *scope) call(c *Cursor) expression {
 	return e
 }
 
-// check is a fault unless the number and the types of the arguments fit f.params; see the type
-// for its letters.
+// check panics with a Fault, which ends the query, unless the number and the types of args fit
+// f.params. That has a letter for the type of each parameter (a: any). Parameters behind a ? may be
+// left out; a * at the end lets the last one be given any number of times.
 func (f function) check(name string, args []expression) {
 	least, most, optional := 0, 0, false
 	var kinds []byte
@@ -942,7 +945,7 @@ func (s *scope) toScalar(c *Cursor) expression {
 		c.i = begin
 		var e expression
 		scalarErr := try(func() { e = s.over(nil).scalar(c) })
-		if scalarErr != nil || c.i < reached {
+		if scalarErr != nil || c.i < reached { // the text was meant as a table
 			panic(Fault{err})
 		}
 		c.Want(")")

@@ -176,8 +176,10 @@ func fill(row []any, t *Table) []any {
 // unionWith reads the tables that the operator union adds to t.
 func (s *scope) unionWith(c *Cursor, t *Table) *Table { return s.union(c, t) }
 
-// union reads the parameters kind and withsource and the tables of a union. first is the table before
-// the bar; nil where the union begins the query.
+// union reads the parameters kind and withsource and the tables of a union, and returns the rows of
+// all its tables. first is the table before the bar; nil where the union begins the query. In the
+// column that withsource adds, a table that is given by an expression is called union_arg and its
+// number.
 func (s *scope) union(c *Cursor, first *Table) *Table {
 	inner, source := false, ""
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
@@ -205,6 +207,7 @@ func (s *scope) union(c *Cursor, first *Table) *Table {
 		if p := c.Peek(); p.Kind == TokWord || p.Kind == TokName {
 			name = p.Text
 		}
+		// A * that touches the name before it: App*.
 		if c.after().is("*") && c.after().At == c.Peek().At+len(c.Peek().Text) || c.Peek().is("*") {
 			panic(unknown("form of union", "with a wildcard"))
 		}
@@ -218,8 +221,9 @@ func (s *scope) union(c *Cursor, first *Table) *Table {
 }
 
 // append returns the rows of all tables in legs as one table. Columns of the same name are one column
-// and must have the same type. With inner only columns that all tables have are kept. source, if not
-// empty, names a first column with the name of the table a row comes from.
+// and must have the same type. With inner only columns that all tables have are kept. If source is not
+// empty, it is the name of an additional first column, which has for each row the name of its table;
+// names has these names, in the order of legs.
 func (s *scope) append(legs []*Table, names []string, inner bool, source string) *Table {
 	out := &Table{}
 	types := make(map[string]string)

@@ -39,7 +39,8 @@ func (t *Table) index(name string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 }
 
-// find returns the index of the column with this name; a fault when there is none.
+// find returns the index of the column with this name. When there is none, it panics with a Fault,
+// which ends the query with an error.
 func (t *Table) find(name string) int {
 	i := t.index(name)
 	if i < 0 {
@@ -58,9 +59,9 @@ type Source interface {
 // ErrControl is that of a text that begins with a dot: it is no query.
 var ErrControl = errors.New("BadRequest: Control commands may not be sent to the query endpoint: a request to a query endpoint must be a query; use the mgmt endpoint")
 
-// Run evaluates a text of one or more statements and returns a table for each that
-// gives one. Parameters are by name, as text; see the declare statement. It ends with
-// the cause of the context when that does.
+// Run evaluates a text of one or more statements and returns a table for each one that is a
+// query; let and declare give none. parameters has the values of the query parameters as text,
+// by name; a declare statement gives their types. When ctx ends, the error is its cause.
 func Run(ctx context.Context, text string, parameters map[string]string, source Source) (all []*Table, err error) {
 	defer Ended(&err)
 	c, err := NewCursor(text, false)
@@ -87,8 +88,8 @@ func Run(ctx context.Context, text string, parameters map[string]string, source 
 	return all, nil
 }
 
-// Pipe evaluates the operators that a text begins with, the first bar included, on a
-// table.
+// Pipe evaluates the operators of a text, which begins with the bar before the first of them,
+// on the rows of t, and returns the resulting table.
 func Pipe(ctx context.Context, text string, t *Table, source Source) (result *Table, err error) {
 	defer Ended(&err)
 	c, err := NewCursor(text, false)
@@ -104,8 +105,8 @@ func Pipe(ctx context.Context, text string, t *Table, source Source) (result *Ta
 // leave the functions that defer Ended.
 type Fault struct{ Err error }
 
-// Ended is deferred where a Fault ends, as in Run and Pipe. It stores the error of the fault
-// in *err; other panics go on.
+// Ended recovers the panic of a Fault and stores the Fault's error in *err; other panics go on.
+// Functions that a Fault must not leave, such as Run and Pipe, defer it.
 func Ended(err *error) {
 	switch v := recover().(type) {
 	case nil:
@@ -116,7 +117,7 @@ func Ended(err *error) {
 	}
 }
 
-// try calls f and returns the error of the fault that ended it; nil if there was none.
+// try calls f and returns the error of the Fault that f panicked with; nil if f returned.
 func try(f func()) (err error) {
 	defer Ended(&err)
 	f()
@@ -143,8 +144,8 @@ func newScope(ctx context.Context, source Source) *scope {
 		depth: new(int), cells: new(int)}
 }
 
-// over returns a copy of the scope for expressions about the columns of t; nil for expressions without
-// columns.
+// over returns a copy of the scope for expressions that read the columns of t. With a nil t they
+// cannot read columns.
 func (s *scope) over(t *Table) *scope {
 	inner := *s
 	inner.at, inner.aggregates = t, nil
@@ -157,8 +158,8 @@ const (
 	maxCells = 20_000_000
 )
 
-// deeper counts one more level of nesting, which the caller ends by calling leave. It is a fault
-// above maxDepth.
+// deeper counts one more level of nesting, which the caller ends by calling leave. Above maxDepth it
+// panics with a Fault, which ends the query.
 func (s *scope) deeper(c *Cursor) (leave func()) {
 	if *s.depth++; *s.depth > maxDepth {
 		panic(c.Fault("brackets are nested too deep"))
@@ -166,8 +167,9 @@ func (s *scope) deeper(c *Cursor) (leave func()) {
 	return func() { *s.depth-- }
 }
 
-// made counts a new row of n cells. It is a fault when the query has made more than maxCells,
-// and, checked every 4096 cells, when its context has ended: then with its cause.
+// made counts a new row of n cells, and one cell more for the row itself. It panics with a Fault,
+// which ends the query, when the query has made more than maxCells, or when its context has ended. The
+// context is checked only once in 4096 cells.
 func (s *scope) made(n int) {
 	before := *s.cells
 	*s.cells += n + 1
@@ -189,7 +191,8 @@ func unknown(what, name string) Fault {
 	return semantic("the %s '%s' is not among those that the emulator knows", what, name)
 }
 
-// statement reads one statement. It returns the table of a query, and nil for declare and let.
+// statement reads and evaluates one statement. It returns the table of a query, and nil for declare
+// and let, which define names in the scope. parameters has the values for declare, as text.
 func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 	t := c.Peek()
 	if t.Kind == TokSign && t.Text == "." {
@@ -236,7 +239,8 @@ func (s *scope) declare(c *Cursor, parameters map[string]string) {
 	})
 }
 
-// list reads items with commas between them, and the sign that closes the list.
+// list reads items with commas between them by calling item for each, up to and with the sign closing
+// that ends the list. A comma behind the last item is allowed.
 func (c *Cursor) list(closing string, item func()) {
 	for !c.Sign(closing) {
 		item()
@@ -246,7 +250,8 @@ func (c *Cursor) list(closing string, item func()) {
 	}
 }
 
-// typed reads name:type.
+// typed reads name:type and returns the name, and the type by its main name: bool for boolean. It
+// panics with a Fault if the type is unknown.
 func (s *scope) typed(c *Cursor) (name, typ string) {
 	name = c.Name()
 	c.Want(":")
@@ -325,7 +330,7 @@ func (s *scope) let(c *Cursor) {
 	c.i = begin
 	var t *Table
 	if err := try(func() { t = s.tabular(c) }); err != nil {
-		if scalarErr != nil && reached > c.i {
+		if scalarErr != nil && reached > c.i { // the scalar was read further, so its error fits better
 			err = scalarErr
 		}
 		panic(Fault{err})

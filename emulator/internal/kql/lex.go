@@ -30,7 +30,8 @@ type Token struct {
 // signs are the operators of more than one character.
 var signs = []string{"==", "!=", "<=", ">=", "=~", "!~", "<|", ".."}
 
-// lex cuts a text into tokens. In a command a word may have dashes in it.
+// lex cuts a text into tokens, without spaces and comments; the last token is always a TokEnd. In a
+// command, words may contain dashes. The error is a syntax error, with its position.
 func lex(text string, command bool) (all []Token, err error) {
 	for i := 0; i < len(text); {
 		rest := text[i:]
@@ -102,7 +103,8 @@ func isWordByte(c byte) bool {
 	return c == '_' || c == '$' || isDigit(c) || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf
 }
 
-// isExponent reports whether rest goes on with the sign of an exponent: 1e-3.
+// isExponent reports whether rest begins with the sign of an exponent, as in 1e-3. number is the part
+// of the number before rest; it is not empty.
 func isExponent(number, rest string) bool {
 	last := number[len(number)-1]
 	return (rest[0] == '-' || rest[0] == '+') && len(rest) > 1 && isDigit(rest[1]) && (last == 'e' || last == 'E') &&
@@ -124,7 +126,7 @@ func lexString(text string) (inner string, n int, ok bool, err error) {
 		return body[:end], end + 6, true, nil
 	}
 	i, verbatim := 0, false
-	for i < len(text) && strings.IndexByte("hH@", text[i]) >= 0 && i < 2 { // h hides it in logs
+	for i < len(text) && strings.IndexByte("hH@", text[i]) >= 0 && i < 2 { // h only hides the string in logs
 		verbatim = verbatim || text[i] == '@'
 		i++
 	}
@@ -156,8 +158,8 @@ func lexString(text string) (inner string, n int, ok bool, err error) {
 	return "", 0, false, unclosed
 }
 
-// unescaped returns the character of the escape sequence behind a backslash and the length of the
-// sequence; n is 0 for an unknown sequence.
+// unescaped returns the character of the escape sequence that text, the part behind a backslash,
+// begins with, and the length of the sequence without the backslash; n is 0 for an unknown sequence.
 func unescaped(text string) (r rune, n int) {
 	if i := strings.IndexByte(`nrt0abfv\'"/`, text[0]); i >= 0 {
 		return rune("\n\r\t\x00\a\b\f\v\\'\"/"[i]), 1
@@ -206,7 +208,8 @@ func (c *Cursor) Taken() Token { return c.tokens[c.i-1] }
 // Rest is the text from the next token on.
 func (c *Cursor) Rest() string { return c.text[c.Peek().At:] }
 
-// Word takes a keyword in any case, if it comes next.
+// Word moves behind the next token and returns true if that is the keyword w, in any letter case.
+// Otherwise it does not move and returns false.
 func (c *Cursor) Word(w string) bool {
 	t := c.Peek()
 	if t.Kind == TokWord && strings.EqualFold(t.Text, w) {
@@ -216,7 +219,8 @@ func (c *Cursor) Word(w string) bool {
 	return false
 }
 
-// Words takes several keywords, if they come next in this order; else none.
+// Words moves behind the next tokens and returns true if they are the keywords ws, in this order and
+// in any letter case. Otherwise it does not move and returns false.
 func (c *Cursor) Words(ws ...string) bool {
 	at := c.i
 	for _, w := range ws {
@@ -228,7 +232,8 @@ func (c *Cursor) Words(ws ...string) bool {
 	return true
 }
 
-// Sign takes an operator, if it comes next.
+// Sign moves behind the next token and returns true if that is the operator or bracket s. Otherwise it
+// does not move and returns false.
 func (c *Cursor) Sign(s string) bool {
 	t := c.Peek()
 	if t.Kind == TokSign && t.Text == s {
@@ -238,14 +243,15 @@ func (c *Cursor) Sign(s string) bool {
 	return false
 }
 
-// Want takes an operator that has to come next.
+// Want moves behind the operator or bracket s, which has to come next; else it panics with a Fault.
 func (c *Cursor) Want(s string) {
 	if !c.Sign(s) {
 		panic(c.Fault("want " + s))
 	}
 }
 
-// Name reads the name of a table, column or the like, with or without brackets.
+// Name reads the name of a table, column or the like, with or without brackets. It panics with a Fault
+// if no valid name comes next.
 func (c *Cursor) Name() string {
 	t := c.Next()
 	switch t.Kind {
@@ -257,7 +263,7 @@ func (c *Cursor) Name() string {
 	panic(c.Fault("want a name"))
 }
 
-// Str reads a string and returns its content.
+// Str reads a string and returns its content. It panics with a Fault if no string comes next.
 func (c *Cursor) Str() string {
 	t := c.Next()
 	if t.Kind != TokText {
@@ -266,7 +272,7 @@ func (c *Cursor) Str() string {
 	return t.Text
 }
 
-// End is a fault unless the text ends here, with or without a semicolon.
+// End panics with a Fault unless the text ends here, with or without a semicolon.
 func (c *Cursor) End() {
 	c.Sign(";")
 	if c.Peek().Kind != TokEnd {
@@ -274,7 +280,8 @@ func (c *Cursor) End() {
 	}
 }
 
-// Fault makes a syntax error at the position of the cursor; why says what was expected.
+// Fault returns a syntax error at the position of the cursor, for the caller to panic with. why says
+// what was expected.
 func (c *Cursor) Fault(why string) Fault {
 	at := c.Peek().At
 	near := c.text[at:]

@@ -28,15 +28,16 @@ var beyond = strings.Fields("as assert-schema consume evaluate externaldata face
 	"graph-mark-components graph-shortest-paths invoke lookup macro-expand make-graph make-series mv-apply mv-expand parse parse-kv parse-where " +
 	"partition project-by-names project-reorder reduce sample sample-distinct scan search serialize top-hitters top-nested entity_group cluster database")
 
-// tabular reads a tabular expression: a source and the operators behind it.
+// tabular reads and evaluates a tabular expression, which is a source and the operators behind it, and
+// returns the resulting table.
 func (s *scope) tabular(c *Cursor) *Table {
 	leave := s.deeper(c)
 	defer leave()
 	return s.pipeline(c, s.over(nil).from(c))
 }
 
-// from reads the source of a tabular expression: a table, an expression in brackets, print, datatable,
-// range, union, table() or materialize().
+// from reads the source of a tabular expression and returns its table: the name of a table, an
+// expression in brackets, print, datatable, range, union, table() or materialize().
 func (s *scope) from(c *Cursor) *Table {
 	t := c.Peek()
 	called := c.after().is("(")
@@ -45,7 +46,7 @@ func (s *scope) from(c *Cursor) *Table {
 		inner := s.tabular(c)
 		c.Want(")")
 		return inner
-	case t.Kind == TokName, t.Kind == TokWord && s.tables[t.Text] != nil:
+	case t.Kind == TokName, t.Kind == TokWord && s.tables[t.Text] != nil: // a name, read below
 	case t.Kind != TokWord:
 		panic(c.Fault("want a table"))
 	case t.Text == "print":
@@ -87,7 +88,8 @@ func (s *scope) from(c *Cursor) *Table {
 	return s.stored(name)
 }
 
-// stored returns a table of the source.
+// stored returns the table of the source with this name. It panics with a Fault, which ends the query,
+// if there is none.
 func (s *scope) stored(name string) *Table {
 	t, err := s.source.Table(name)
 	if err != nil {
@@ -190,8 +192,8 @@ func (s *scope) compute(t *Table, cells []assignment) *Table {
 	return out
 }
 
-// uniqueColumns adds numbers to generated names that occur twice. It is a fault when a name that the
-// text gives occurs before.
+// uniqueColumns renames cells in place: it adds numbers to generated names that occur before. It
+// panics with a Fault, which ends the query, when a name that the text gives occurs before.
 func uniqueColumns(cells []assignment) {
 	seen := make(map[string]bool)
 	for i, a := range cells {
@@ -251,7 +253,7 @@ func (s *scope) datatable(c *Cursor) *Table {
 		col := t.Columns[len(values)%len(t.Columns)]
 		values = append(values, s.cast(e, col.Type, col.Name))
 	}
-	if c.Peek().Kind == TokName { // ["one"], which is how a name is written too
+	if c.Peek().Kind == TokName { // the list ["one"] is one token, because names are written so too
 		add(fixed("string", c.Next().Text))
 	} else {
 		c.Want("[")
@@ -287,7 +289,7 @@ func (s *scope) rangeTable(c *Cursor) *Table {
 	if x == nil || last == nil || step == nil {
 		return t
 	}
-	up := compare(arithmetic("+", x, step), x)
+	up := compare(arithmetic("+", x, step), x) // the sign of the step: 1, -1 or 0
 	for ; up != 0 && compare(x, last)*up <= 0; x = arithmetic("+", x, step) {
 		t.Rows = append(t.Rows, []any{x})
 		s.made(1)
@@ -306,7 +308,7 @@ func (s *scope) where(c *Cursor, t *Table) *Table {
 		if e.of(row) == true {
 			out.Rows = append(out.Rows, row)
 		}
-		s.made(0)
+		s.made(0) // so that a cancelled query ends here too
 	}
 	return out
 }
@@ -365,11 +367,12 @@ func columnsOf(t *Table) []assignment {
 }
 
 // patterns reads names of columns, in which * stands for any text, and returns a function that reports
-// whether a name matches one of them. A name without * must be a column of t.
+// whether a name matches one of them. A name without * must be a column of t. The lexer cuts a pattern
+// such as a*b into three tokens; those without a space between them belong together.
 func (s *scope) patterns(c *Cursor, t *Table) func(name string) bool {
 	var list [][]string
 	for {
-		parts, ends := []string{""}, -1
+		parts, ends := []string{""}, -1 // ends: where the token before ends
 		for n := 0; ; n++ {
 			p := c.Peek()
 			if ends >= 0 && p.At != ends || p.Kind != TokWord && p.Kind != TokName && !p.is("*") {
@@ -538,7 +541,8 @@ func (k sortKey) compare(a, b any) int {
 	return d
 }
 
-// top reads a number and the keys to sort by, and returns the first rows in that order.
+// top reads a number and, behind by, the keys to sort by, and returns the first rows of t in that
+// order, at most that number.
 func (s *scope) top(c *Cursor, t *Table) *Table {
 	n := s.number(c)
 	out := s.order(c, t)
@@ -596,6 +600,7 @@ func (s *scope) render(c *Cursor, t *Table) *Table {
 					panic(c.Fault("want the value of a property"))
 				}
 				list = append(list, v.Text)
+				// Only lists of columns go on behind a comma, unless the name of a property follows.
 				if next := c.after(); !c.Peek().is(",") || key != "YColumns" && key != "Series" || names[strings.ToLower(next.Text)] != "" {
 					break
 				}

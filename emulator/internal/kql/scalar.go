@@ -89,7 +89,7 @@ func (s *scope) comparison(c *Cursor) expression {
 	case word.Kind != TokWord:
 		return left
 	case op == "in":
-		c.i += 1 + count(negated)
+		c.i += 1 + count(negated) // the operator, and the ! before it
 		return s.in(c, left, negated)
 	case op == "between":
 		c.i += 1 + count(negated)
@@ -173,8 +173,9 @@ func sameKind(a, b any) bool {
 	return reflect.TypeOf(a) == reflect.TypeOf(b)
 }
 
-// comparable reports whether values of two types are compared. equality is true for == and != and
-// their like.
+// comparable reports whether the emulator compares values of the types a and b: two numbers, two
+// values of one type except dynamic, or a dynamic with a number, bool or string. equality is true for
+// ==, != and in. The other comparisons need an order, which strings, guids and bools do not have.
 func comparable(a, b string, equality bool) bool {
 	plain := func(t string) bool { return isNumber(t) || t == "bool" || t == "string" }
 	if a == "dynamic" && b == "dynamic" || !equality && (a == "string" || b == "string" || a == "guid" || a == "bool") {
@@ -183,7 +184,8 @@ func comparable(a, b string, equality bool) bool {
 	return isNumber(a) && isNumber(b) || a == b || a == "dynamic" && plain(b) || b == "dynamic" && plain(a)
 }
 
-// wantComparable is a fault for types that the operator op does not compare.
+// wantComparable panics with a Fault, which ends the query, for types that the operator op does not
+// compare. equality is true if op is ==, != or in.
 func wantComparable(op, a, b string, equality bool) {
 	if !comparable(a, b, equality) {
 		panic(semantic("operator '%s': cannot compare values of types %s and %s; try adding explicit casts", op, a, b))
@@ -245,8 +247,8 @@ func elements(v any) []any {
 	return all
 }
 
-// list reads the right side of in, has_any and has_all: scalars, or one table, whose first column is
-// used.
+// list reads the right side of in, has_any and has_all, in brackets: scalars, or one table, whose
+// first column is used. It returns an expression for each value.
 func (s *scope) list(c *Cursor) []expression {
 	begin := c.i
 	var all []expression
@@ -262,7 +264,7 @@ func (s *scope) list(c *Cursor) []expression {
 		t = s.over(nil).tabular(c)
 	})
 	switch {
-	case tableErr != nil && reached >= c.i:
+	case tableErr != nil && reached >= c.i: // of the two errors, that of the text read further
 		panic(Fault{err})
 	case tableErr != nil:
 		panic(Fault{tableErr})
@@ -307,7 +309,8 @@ func (s *scope) sum(c *Cursor) expression { return s.chain(c, "+-", s.product) }
 
 func (s *scope) product(c *Cursor) expression { return s.chain(c, "*/%", s.unary) }
 
-// chain reads terms with any of the signs between them and combines them from left to right.
+// chain reads terms with the operators in signs (one character each) between them, and returns the
+// expression that combines them from left to right. term reads one of them.
 func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) expression) expression {
 	left := term(c)
 	for {
@@ -544,7 +547,7 @@ func (s *scope) unary(c *Cursor) expression {
 	}
 	return expression{typ: e.typ, of: func(row []any) any {
 		if x, ok := e.of(row).(float64); ok {
-			return -x
+			return -x // 0 - x would lose the sign of a zero
 		}
 		return arithmetic("-", zero, e.of(row))
 	}}
@@ -577,7 +580,8 @@ func (s *scope) postfix(c *Cursor) expression {
 	}
 }
 
-// property returns the expression for the property key of a dynamic value.
+// property returns the expression for the property key of the dynamic value e. A column made from it
+// is named after e and key, with an underscore between them, if e has a name.
 func property(e expression, key string) expression {
 	if e.typ != "dynamic" {
 		panic(semantic("a property is asked of a value of type %s, not dynamic", e.typ))
@@ -608,7 +612,8 @@ func notNull(raw json.RawMessage) any {
 }
 
 // subscript returns the expression e[at] for a dynamic value: a property for a string, an element for
-// a whole number, where a negative one counts from the end. What does not exist is nil.
+// a whole number, where a negative one counts from the end. What does not exist is nil. A column made
+// from it is named e_at if e has a name and at is a constant from 0 on.
 func subscript(e, at expression) expression {
 	if e.typ != "dynamic" {
 		panic(semantic("an element is asked of a value of type %s, not dynamic", e.typ))
@@ -641,7 +646,7 @@ func subscript(e, at expression) expression {
 // evaluation fails.
 func constant(e expression) (v any) {
 	defer func() {
-		if recover() != nil { // it looked at the row
+		if recover() != nil { // it read a column of the nil row, or failed
 			v = nil
 		}
 	}()
@@ -745,7 +750,8 @@ func (s *scope) literal(c *Cursor) expression {
 	panic(c.Fault("want a literal"))
 }
 
-// number converts the token t to a long, a real or a timespan (1.5h), whichever it is.
+// number converts the token t, which the cursor has just passed, to a long, a real or a timespan
+// (1.5h). It panics with a Fault if it is none of these.
 func number(c *Cursor, t Token) expression {
 	if v := parsed("long", t.Text); v != nil {
 		return fixed("long", v)

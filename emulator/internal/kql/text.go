@@ -30,8 +30,8 @@ func hasTerm(text, part string) bool       { return within(text, part, true, tru
 func hasTermPrefix(text, part string) bool { return within(text, part, true, false) }
 func hasTermSuffix(text, part string) bool { return within(text, part, false, true) }
 
-// within reports whether text contains part at a place where a term begins (begins), ends (ends), or
-// both. A term is a run of letters and digits.
+// within reports whether text contains part, where a term has to begin at its start (begins), to end
+// at its end (ends), or both. A term is a run of letters and digits.
 func within(text, part string, begins, ends bool) bool {
 	for from := 0; from <= len(text); {
 		i := strings.Index(text[from:], part)
@@ -43,6 +43,7 @@ func within(text, part string, begins, ends bool) bool {
 		after, _ := utf8.DecodeRuneInString(text[i+len(part):])
 		first, size := utf8.DecodeRuneInString(part)
 		last, _ := utf8.DecodeLastRuneInString(part)
+		// An end of part is within a term if there are letters or digits on both sides of it.
 		if !(begins && inTerm(before) && inTerm(first)) && !(ends && inTerm(after) && inTerm(last)) {
 			return true
 		}
@@ -55,7 +56,8 @@ func inTerm(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// isText is a fault when one of the types is neither string nor dynamic.
+// isText panics with a Fault when one of the types is neither string nor dynamic. op names the
+// operator in its message.
 func isText(op string, types ...string) {
 	for _, t := range types {
 		if t != "string" && t != "dynamic" {
@@ -64,14 +66,16 @@ func isText(op string, types ...string) {
 	}
 }
 
-// textual returns the expression that applies a test to the texts of two values.
+// textual returns the expression of type bool that applies test to the values of left and right as
+// texts. It panics with a Fault when their types are neither string nor dynamic; op is the operator.
 func textual(op string, left, right expression, test func(text, part string) bool) expression {
 	isText(op, left.typ, right.typ)
 	return expression{typ: "bool", of: func(row []any) any { return test(textOf(left.of(row)), textOf(right.of(row))) }}
 }
 
-// hasSome reads the list of has_any, or with all of has_all, and returns the expression that looks for
-// these terms in left.
+// hasSome reads the list of terms behind has_any, or behind has_all if all is true. It returns the
+// expression that tests whether left contains any, or all, of these terms, in any letter case. An
+// array in the list stands for its elements.
 func (s *scope) hasSome(c *Cursor, left expression, all bool) expression {
 	op := "has_any"
 	if all {

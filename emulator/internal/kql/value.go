@@ -43,7 +43,8 @@ func ValueOf(typ string, cell json.RawMessage) any {
 	return parsed(typ, text)
 }
 
-// parsed converts a text to a value of the type; nil when it is not one.
+// parsed converts a text to a value of the type typ; nil when it is not one. An int and a long both
+// become an int64, a guid the usual form with dashes.
 func parsed(typ, text string) any {
 	if typ != "string" {
 		text = strings.TrimSpace(text)
@@ -199,6 +200,7 @@ func SpanOf(text string) (d time.Duration, ok bool) {
 		n, _ := strconv.Atoi(s) // digits, or nothing
 		return time.Duration(n)
 	}
+	// A time.Duration holds about 106,751 days.
 	if part(m[2]) > 106_000 || part(m[3]) > 23 || part(m[4]) > 59 || part(m[5]) > 59 {
 		return 0, false
 	}
@@ -210,7 +212,7 @@ func SpanOf(text string) (d time.Duration, ok bool) {
 	return d, true
 }
 
-// SpanText writes a timespan as the service does.
+// SpanText writes a timespan in the form of the service: [-][days.]hh:mm:ss[.fffffff].
 func SpanText(d time.Duration) string {
 	sign := ""
 	if d < 0 {
@@ -308,8 +310,8 @@ func exact(v any) *big.Rat {
 	return nil
 }
 
-// decimalOf converts a text to a decimal; nil when it is not one, or has an exponent beyond
-// maxExponent.
+// decimalOf converts a text to a decimal; nil when it is not one, is longer than 100 bytes, or has an
+// exponent beyond maxExponent.
 func decimalOf(text string) *big.Rat {
 	m := decimals.FindStringSubmatch(text)
 	if m == nil || len(text) > 100 {
@@ -320,7 +322,7 @@ func decimalOf(text string) *big.Rat {
 			return nil
 		}
 	}
-	d, _ := new(big.Rat).SetString(text) // the pattern holds for it
+	d, _ := new(big.Rat).SetString(text) // it matches the pattern, so it is valid
 	return d
 }
 
