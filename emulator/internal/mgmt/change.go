@@ -36,8 +36,8 @@ func (se *Session) change(f func(db *Database)) {
 	se.DatabaseName, se.db = se.Schema.Database(se.DatabaseName)
 }
 
-// changeTable adds a new version of the schema in which f has changed one table, as change does; an
-// unknown table is a fault.
+// changeTable adds a new version of the schema in which f has changed the table name, as change does.
+// For an unknown table it panics with a kql.Fault, which ends the command with a refusal.
 func (se *Session) changeTable(name string, f func(t *Table)) {
 	se.change(func(db *Database) {
 		t := db.Tables[name]
@@ -64,7 +64,7 @@ func (se *Session) create(c *kql.Cursor) *Result {
 	columns := readColumns(c)
 	se.change(func(db *Database) {
 		t := db.Tables[name]
-		switch { // else it is there, and stays as it is
+		switch { // in all other cases the table exists and stays as it is
 		case t == nil:
 			db.Tables[name] = &Table{Columns: columns}
 		case verb == "create-merge":
@@ -92,7 +92,8 @@ func readColumns(c *kql.Cursor) Columns {
 	return all
 }
 
-// merge appends the columns that the table lacks. A column that it has with another type is a fault.
+// merge appends the columns that the table lacks. If the table has one of them with another type,
+// merge panics with a kql.Fault, which ends the command with a refusal.
 func (t *Table) merge(columns Columns) {
 	for _, c := range columns {
 		i := slices.IndexFunc(t.Columns, func(old Column) bool { return old.Name == c.Name })
@@ -238,10 +239,10 @@ func (se *Session) alter(c *kql.Cursor) *Result {
 		return se.tablePolicy(name, se.TableOf(name))
 	}
 	if c.Word("database") {
-		c.Name() // that of the request is meant
+		c.Name() // ignored: the command changes the database of the request
 		p := se.policy(c)
 		se.change(func(db *Database) {
-			held := on(db.Streaming)
+			held := on(db.Streaming) // a policy that is not set is on
 			db.Streaming = &held
 			db.put(p, verb)
 		})
@@ -279,8 +280,9 @@ func (se *Session) policy(c *kql.Cursor) *policyDocument {
 	return p
 }
 
-// put replaces the policy by p; nil removes it. With the verb alter-merge, fields that p does not give
-// keep their values. Otherwise a missing IsEnabled is false.
+// put replaces the policy by p. With the verb alter-merge, fields that p does not give keep their
+// values, so a nil p changes nothing. Otherwise a nil p removes the policy. A missing IsEnabled is
+// false, unless alter-merge keeps an older value.
 func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	merge := verb == "alter-merge"
 	if p == nil {
@@ -294,8 +296,8 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 	s.Streaming, s.rate = p.IsEnabled, p.HintAllocatedRate
 }
 
-// deletePolicy runs .delete table or database NAME policy streamingingestion. The result is the
-// removed policy's row, with null.
+// deletePolicy runs .delete table or database NAME policy streamingingestion. The result is the row of
+// the policy, which is null now. A database is always that of the request, whatever NAME is.
 func (se *Session) deletePolicy(c *kql.Cursor) *Result {
 	se.mayChange("AlterStreamingIngestionPolicy", nil)
 	of := c.Next().Text
@@ -378,7 +380,8 @@ func (se *Session) dbOrNone() *Database {
 }
 
 // addPrincipals runs .add table or database NAME ROLE ('aadapp=…', …). A role with a nil list, which
-// everyone has, stays so. The result lists the principals.
+// everyone has, stays so. The result lists the principals. A database is always that of the request,
+// whatever NAME is.
 func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 	se.mayChange("AddPrincipal", nil)
 	of := strings.ToLower(c.Next().Text)
@@ -397,7 +400,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 		c.Sign(",")
 	}
 	if c.Peek().Kind == kql.TokText {
-		c.Next() // a note
+		c.Next() // a note on the new principals, which is ignored
 	}
 	grant := func(list *[]string) {
 		for _, id := range ids {
@@ -413,7 +416,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 			if t == nil {
 				panic(Unknown("Table", name).fault())
 			}
-			if t.Ingestors == nil { // its own list stands in place of its database's
+			if t.Ingestors == nil { // the database's list held for it, and an own list will replace that
 				t.Ingestors = slices.Clone(db.Ingestors)
 			}
 			grant(&t.Ingestors)

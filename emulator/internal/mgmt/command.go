@@ -61,8 +61,9 @@ var verbs = []struct {
 // verbOf returns, in lower case, the keyword that the cursor has just read.
 func verbOf(c *kql.Cursor) string { return strings.ToLower(c.Taken().Text) }
 
-// existing reads the name of a table and returns the table. A table that has rows but no schema is
-// returned empty; an unknown one is a fault.
+// existing reads the name of a table and returns the name and the table. In an open schema, a table
+// that has rows but is not in the schema is returned as an empty one. For an unknown table it panics
+// with a kql.Fault, which ends the command with a refusal.
 func (se *Session) existing(c *kql.Cursor) (string, *Table) {
 	name := c.Name()
 	if t := se.TableOf(name); t != nil {
@@ -77,7 +78,8 @@ func (se *Session) existing(c *kql.Cursor) (string, *Table) {
 // isOpen reports whether names that the schema does not contain exist too.
 func (se *Session) isOpen() bool { return se.Schema == nil || se.Schema.Open }
 
-// show runs .show in all forms that the emulator supports.
+// show runs .show in all forms that the emulator supports; the cursor stands behind the word show. Any
+// other form ends the command with a syntax error (by a panic with a kql.Fault).
 func (se *Session) show(c *kql.Cursor) *Result {
 	switch {
 	case c.Word("databases"):
@@ -188,7 +190,8 @@ func (cs Columns) csl() string {
 	return strings.Join(all, ",")
 }
 
-// schemaDocument returns what is written as the JSON schema of the table.
+// schemaDocument returns the value that .show table NAME schema as json shows, once it is marshalled:
+// the table's name and columns.
 func (t *Table) schemaDocument(name string) any {
 	columns := []any{}
 	for _, c := range t.Columns {
@@ -197,8 +200,8 @@ func (t *Table) schemaDocument(name string) any {
 	return map[string]any{"Name": name, "OrderedColumns": columns}
 }
 
-// principals lists the members of the roles of the table or database of. A nil role, which everyone
-// has, is not listed.
+// principals returns a row for each member of three roles. of is what the roles belong to, Table or
+// Database NAME, and precedes their names. A role with a nil list, which everyone has, has no rows.
 func principals(of string, ingestors, viewers, admins []string) *Result {
 	r := NewResult("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
 	for _, role := range []struct {
@@ -284,7 +287,7 @@ func (m *Mapping) document() json.RawMessage {
 }
 
 // showDatabase runs .show database [NAME] …: its schema, streaming policy or principals. A name
-// switches the session to that database.
+// switches the session to that database, which has to exist and to be readable for the caller.
 func (se *Session) showDatabase(c *kql.Cursor) *Result {
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
 		name := c.Name()
@@ -315,7 +318,7 @@ func (se *Session) showDatabase(c *kql.Cursor) *Result {
 		}
 		return r
 	case c.Words("policy", "streamingingestion"):
-		allowed := on(db.Streaming) // what is left out is on, and shown as what holds
+		allowed := on(db.Streaming) // a policy that is not set is on, and shown so
 		return se.databasePolicy(streamingPolicy{&allowed, db.rate})
 	case c.Word("principals"):
 		return principals("Database "+se.DatabaseName, db.Ingestors, db.Viewers, db.Admins)

@@ -21,7 +21,7 @@ func NewResult(columns string) *Result {
 	return r
 }
 
-// rowOf returns a table with one row, as NewResult and Add make it.
+// rowOf returns a table with one row of these cells; columns is "name:type, name:type".
 func rowOf(columns string, cells ...any) *Result {
 	r := NewResult(columns)
 	r.Add(cells...)

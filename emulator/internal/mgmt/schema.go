@@ -87,7 +87,8 @@ const (
 	KindAvro = "Avro"
 )
 
-// LoadSchema reads the JSON form. Unknown keys, types and columns are errors.
+// LoadSchema reads a schema from JSON and checks it. Unknown keys, types and columns are errors, and
+// so is text behind the JSON value.
 func LoadSchema(r io.Reader) (*Schema, error) {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -145,7 +146,7 @@ func (t *Table) check() error {
 		if err := m.check(columns); err != nil {
 			return fmt.Errorf("mapping %q: %w", m.Name, err)
 		}
-		if t.Mapping(m.Kind, m.Name) != m {
+		if t.Mapping(m.Kind, m.Name) != m { // one before it has the same kind and name
 			return fmt.Errorf("mapping %q of kind %s is there twice", m.Name, m.Kind)
 		}
 	}
@@ -299,7 +300,7 @@ func (c *Catalog) latest() *Schema {
 }
 
 // change adds a version: a copy of the newest schema, changed by f, which ingestion sees after delay.
-// If f panics or the result is invalid, which is a fault, nothing is added.
+// If f panics, or the result is invalid, which makes change panic with a kql.Fault, nothing is added.
 func (c *Catalog) change(delay time.Duration, f func(*Schema)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -88,9 +88,10 @@ func (se *Session) Open(name string, must bool) *Refusal {
 // has reports whether the caller is in the list.
 func (se *Session) has(list []string) bool { return list != nil && slices.Contains(list, se.Caller) }
 
-// mayChange is a fault unless the caller may change the database: as its admin, as one of
-// ingestors where the operation accepts them, or because the database has no list of admins. A
-// read-only session may not change anything.
+// mayChange panics with a kql.Fault, which ends the command with a refusal, unless the caller may
+// change the database: as its admin, as one of ingestors (nil where the operation does not accept
+// them), or because the database has no list of admins. A read-only session may not change anything.
+// operation is named in the refusal.
 func (se *Session) mayChange(operation string, ingestors []string) {
 	switch db := se.db; {
 	case se.ReadOnly:
