@@ -63,8 +63,8 @@ func (l *list) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// Parse reads the JSON in which the service says what a query renders. The kind may be one
-// that this package cannot draw.
+// Parse reads the JSON in which the service reports what the render operator of a query asks for. The
+// kind may be one that this package cannot draw; see IsDrawn.
 func Parse(visualization string) (Spec, error) {
 	var v struct {
 		Visualization, Title, XTitle, YTitle, XColumn string
@@ -97,8 +97,9 @@ type Series struct {
 	Y    []float64 // one for each of At, or of X; NaN: none
 }
 
-// Build makes a chart of the rows of a table. It adds up values that belong to the same
-// series and place.
+// Build makes a chart of the rows of a table. It adds up values of one series that have the same value
+// in the column of the x axis. It returns an error if the columns do not fit s, or nothing can be
+// drawn.
 func Build(s Spec, columns []query.Column, rows [][]json.RawMessage) (*Chart, error) {
 	b, err := newBuilder(s, columns)
 	if err != nil {
@@ -129,7 +130,9 @@ type builder struct {
 
 type point struct{ series, place int }
 
-// newBuilder chooses the columns of a chart: the x axis, the values and the series.
+// newBuilder returns a builder that has chosen the columns of a chart: one for the x axis, those with
+// values, and those that name the series. It uses those that s names; else it chooses by type. It
+// returns an error if the columns do not fit the kind of chart.
 func newBuilder(s Spec, columns []query.Column) (*builder, error) {
 	b := &builder{c: &Chart{Spec: s}, columns: columns, places: make(map[string]int), series: make(map[string]int), points: make(map[point]int)}
 	b.x = slices.IndexFunc(columns, func(c query.Column) bool {
@@ -172,7 +175,7 @@ func newBuilder(s Spec, columns []query.Column) (*builder, error) {
 		return nil, fmt.Errorf("%s wants a datetime or a number for its places; %s is %s", s.Kind, columns[b.x].Name, columns[b.x].Type)
 	}
 	b.c.IsTime = columns[b.x].Type == "datetime"
-	if s.Kind == Pie {
+	if s.Kind == Pie { // it shows one series
 		b.ys, b.names = b.ys[:1], nil
 	}
 	return b, nil
@@ -191,7 +194,8 @@ func number(cell json.RawMessage) float64 {
 	return f
 }
 
-// place returns the position of a cell on the x axis of a line chart.
+// place returns the position of a cell on the x axis of a line chart: its number, or a time in seconds
+// since 1970. ok is false if the cell has neither, such as a null.
 func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
 	if !b.c.IsTime {
 		at = number(cell)
@@ -201,7 +205,8 @@ func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
 	return float64(t.UnixNano()) / 1e9, err == nil
 }
 
-// add adds the points of a row.
+// add adds the values of a row to the chart, each to its series at the place on the x axis that the
+// row names. A value that is no number adds nothing.
 func (b *builder) add(row []json.RawMessage) {
 	label := query.CellText(row[b.x])
 	if len(row[b.x]) == 0 || string(row[b.x]) == "null" {
@@ -209,7 +214,7 @@ func (b *builder) add(row []json.RawMessage) {
 	}
 	at, hasPlace := b.place(row[b.x])
 	if b.c.isLines() && !hasPlace {
-		return // a null has no place
+		return // such as a null, which has no position on the x axis
 	}
 	x, known := b.places[label]
 	if !known {
@@ -220,7 +225,7 @@ func (b *builder) add(row []json.RawMessage) {
 			b.starts = append(b.starts, at)
 		}
 	}
-	var of []string
+	var of []string // the values that name the series
 	for _, n := range b.names {
 		of = append(of, query.CellText(row[n]))
 	}
@@ -243,7 +248,9 @@ func (b *builder) add(row []json.RawMessage) {
 	}
 }
 
-// value returns the variable for the value of a series at a place.
+// value returns a pointer to the value of the series name at the place x, counted from 0 in the order
+// in which places appear; NaN if it has none yet. For a line chart, at is the position of the place on
+// the x axis. The pointer is valid until the next call.
 func (b *builder) value(name string, x int, at float64) *float64 {
 	i, known := b.series[name]
 	if !known {
@@ -267,7 +274,8 @@ func (b *builder) value(name string, x int, at float64) *float64 {
 	return &s.Y[p]
 }
 
-// shortTime returns a time without trailing parts that are zero.
+// shortTime returns a time in ISO 8601 without trailing parts that are zero, and with a space for the
+// T. A label that is not a time is returned unchanged.
 func shortTime(label string, isTime bool) string {
 	if !isTime {
 		return label
@@ -276,7 +284,9 @@ func shortTime(label string, isTime bool) string {
 	return strings.Replace(strings.TrimSuffix(label, "T00:00:00"), "T", " ", 1)
 }
 
-// chart returns the finished chart, with its values sorted.
+// chart returns the finished chart. Values of line charts, and bars named by times, are sorted by
+// their positions; other bars and slices stay in the order of the rows. It returns an error if there
+// is nothing to draw.
 func (b *builder) chart() (*Chart, error) {
 	c := b.c
 	if len(b.places) == 0 {
@@ -299,7 +309,7 @@ func (b *builder) chart() (*Chart, error) {
 	}
 	low, high := c.bounds()
 	switch {
-	case low > high:
+	case low > high: // there are no values at all
 		return nil, errors.New("no row has a number to draw")
 	case low < 0 && c.Kind == Pie:
 		return nil, fmt.Errorf("a piechart has no place for less than nothing, such as %s", figure(low))
@@ -328,7 +338,7 @@ func inOrder[T any](values []T, order []int) []T {
 
 func (c *Chart) isLines() bool { return c.Kind == Time || c.Kind == Line }
 
-// ends returns the first and the last position of a line chart.
+// ends returns the first and the last position on the x axis of a line chart, of all its series.
 func (c *Chart) ends() (first, last float64) {
 	first, last = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {
@@ -339,7 +349,7 @@ func (c *Chart) ends() (first, last float64) {
 	return first, last
 }
 
-// bounds returns the smallest and the largest value.
+// bounds returns the smallest and the largest value of all series; +Inf and -Inf if there is none.
 func (c *Chart) bounds() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {
@@ -352,7 +362,8 @@ func (c *Chart) bounds() (low, high float64) {
 	return low, high
 }
 
-// figure returns a number, rounded for reading.
+// figure returns a number as text, rounded to two decimal places; a very large or very small one has
+// four digits and an exponent.
 func figure(v float64) string {
 	if math.Abs(v) >= 1e15 || v != 0 && math.Abs(v) < 1e-4 {
 		return strconv.FormatFloat(v, 'g', 4, 64)
@@ -361,8 +372,8 @@ func figure(v float64) string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// timeFigure returns a time on an axis of this length in seconds, as precise as the length
-// needs.
+// timeFigure returns the time at, in seconds since 1970, as text in UTC. It is as precise as an axis
+// needs that is length seconds long.
 func timeFigure(at, length float64) string {
 	t := time.Unix(0, int64(at*1e9)).UTC()
 	switch {
@@ -378,7 +389,8 @@ func timeFigure(at, length float64) string {
 	return t.Format("15:04:05.000")
 }
 
-// place returns a position of a line chart as text.
+// place returns a position on the x axis of a line chart as text: a number, or a time as precise as
+// the length of the axis needs.
 func (c *Chart) place(at float64) string {
 	if first, last := c.ends(); c.IsTime {
 		return timeFigure(at, last-first)

@@ -15,10 +15,10 @@ const (
 	pictureHeight = 540
 )
 
-// SVG draws the chart as an SVG picture.
+// SVG draws the chart as an SVG picture and writes it to w, in one piece.
 func (c *Chart) SVG(w io.Writer) error {
 	height := pictureHeight
-	if c.Kind == Bar {
+	if c.Kind == Bar { // room for each of its bars, which lie below each other
 		height = max(height, 60+len(c.X)*(8+14*len(c.Series)))
 	}
 	p := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputSVG, Width: pictureWidth, Height: height})
@@ -42,7 +42,7 @@ func (c *Chart) SVG(w io.Writer) error {
 	return err
 }
 
-// barsPicture draws a bar or column chart.
+// barsPicture draws a bar or column chart into p. A NaN, which stands for a missing value, has no bar.
 func (c *Chart) barsPicture(p *charts.Painter) error {
 	var values [][]float64
 	var names []string
@@ -63,7 +63,7 @@ func (c *Chart) barsPicture(p *charts.Painter) error {
 		o.Legend.Offset = charts.OffsetRight
 	}
 	o.CategoryAxis.Labels = c.X
-	if o.Horizontal { // the first at the top
+	if o.Horizontal { // the library draws from the bottom; the first name is to be at the top
 		o.CategoryAxis.Labels = slices.Clone(c.X)
 		slices.Reverse(o.CategoryAxis.Labels)
 		for _, row := range values {
@@ -71,13 +71,13 @@ func (c *Chart) barsPicture(p *charts.Painter) error {
 		}
 	}
 	o.ValueFormatter = figure
-	if low, _ := c.bounds(); low >= 0 {
+	if low, _ := c.bounds(); low >= 0 { // bars begin at 0, so the axis has to
 		o.ValueAxis[0].Min = charts.Ptr(0.0)
 	}
 	return p.BarChart(o)
 }
 
-// piePicture draws a pie chart.
+// piePicture draws a pie chart into p. Of more than 24 slices, the last stands for all others.
 func (c *Chart) piePicture(p *charts.Painter) error {
 	var values []float64
 	var names []string
@@ -97,8 +97,8 @@ func (c *Chart) piePicture(p *charts.Painter) error {
 	return p.PieChart(o)
 }
 
-// linesPicture draws a line chart on an even grid of positions, so that times are in their
-// right places however far apart the rows are.
+// linesPicture draws a line chart into p, on an even grid of positions, so that times are in their
+// right places however far apart the rows are. A null breaks a line.
 func (c *Chart) linesPicture(p *charts.Painter) error {
 	var values [][]float64
 	var names []string
@@ -110,7 +110,7 @@ func (c *Chart) linesPicture(p *charts.Painter) error {
 			}
 			row[i] = charts.GetNullValue()
 			if i > 0 && row[i-1] != charts.GetNullValue() && (i == 1 || row[i-2] == charts.GetNullValue()) {
-				row[i] = row[i-1] // one alone would be no line
+				row[i] = row[i-1] // the point before stands alone; a line needs two points
 			}
 		}
 		values, names = append(values, row), append(names, s.Name)
@@ -120,7 +120,7 @@ func (c *Chart) linesPicture(p *charts.Painter) error {
 	for i := range labels {
 		labels[i] = c.place(first + (last-first)*float64(i)/(grid-1))
 	}
-	labels[grid-1] = "" // it has no place behind the one before
+	labels[grid-1] = "" // there is no room for it beside the label before
 	o := charts.NewLineChartOptionWithData(values)
 	o.Symbol.Shape = charts.SymbolNone
 	o.Title.Text = c.Title
@@ -132,7 +132,7 @@ func (c *Chart) linesPicture(p *charts.Painter) error {
 		o.Legend.SeriesNames = names
 		o.Legend.Offset = charts.OffsetRight
 	}
-	if low, high := c.bounds(); low == high { // an axis wants a length
+	if low, high := c.bounds(); low == high { // the axis needs a length above 0
 		o.YAxis[0].Min, o.YAxis[0].Max = charts.Ptr(min(low, 0)), charts.Ptr(max(high, 1))
 	}
 	return p.LineChart(o)

@@ -25,7 +25,8 @@ var (
 	colors = []int{33, 208, 40, 196, 135, 45, 220, 201, 244, 118, 130, 99}
 )
 
-// Draw draws the chart with characters of the terminal.
+// Draw draws the chart with characters of the terminal and writes it to w. It treats a screen smaller
+// than 30 by 10 as one of that size. It returns an error for a kind that it cannot draw.
 func (c *Chart) Draw(w io.Writer, s Screen) error {
 	s.Width, s.Height = max(s.Width, 30), max(s.Height, 10)
 	var b strings.Builder
@@ -52,8 +53,8 @@ func (c *Chart) Draw(w io.Writer, s Screen) error {
 	return nil
 }
 
-// paint returns text in the color of a series. Without colors it returns text unchanged: the
-// caller draws each series with a sign of its own then.
+// paint returns text in the color of a series, given by its index. Without colors it returns text
+// unchanged: the caller draws each series with a sign of its own then.
 func (s Screen) paint(series int, text string) string {
 	if !s.Color {
 		return text
@@ -61,7 +62,8 @@ func (s Screen) paint(series int, text string) string {
 	return fmt.Sprintf("\x1b[38;5;%dm%s\x1b[0m", colors[series%len(colors)], text)
 }
 
-// sign returns the character that the bars of a series are drawn with.
+// sign returns the character that the bars of a series, given by its index, are drawn with, in its
+// color. Without colors each series has a character of its own.
 func (s Screen) sign(series int) string {
 	if s.Color {
 		return s.paint(series, "█")
@@ -69,7 +71,7 @@ func (s Screen) sign(series int) string {
 	return signs[series%len(signs)]
 }
 
-// legend names the series, if there are several.
+// legend appends a line with the sign and the name of each series, if there are several.
 func (c *Chart) legend(b *strings.Builder, s Screen) {
 	if len(c.Series) < 2 {
 		return
@@ -81,8 +83,8 @@ func (c *Chart) legend(b *strings.Builder, s Screen) {
 	b.WriteString("\n")
 }
 
-// lines draws a line chart. Each column of the screen shows the largest value that falls
-// on it, or a point on the line between two rows.
+// lines appends a line chart for the screen s to b. Each column of the screen shows the largest value
+// that falls on it, or a point on the line between two rows.
 func (c *Chart) lines(b *strings.Builder, s Screen) {
 	low, high := c.bounds()
 	label := max(len(figure(low)), len(figure(high))) + 2
@@ -103,7 +105,7 @@ func (c *Chart) lines(b *strings.Builder, s Screen) {
 		asciigraph.Height(max(s.Height-6, 4)), asciigraph.SeriesChars(sets...),
 		asciigraph.YAxisValueFormatter(figure),
 	}
-	if low == high {
+	if low == high { // the axis needs a length above 0
 		options = append(options, asciigraph.LowerBound(min(low, 0)), asciigraph.UpperBound(max(high, 1)))
 	}
 	first, last := c.ends()
@@ -120,7 +122,9 @@ func (c *Chart) lines(b *strings.Builder, s Screen) {
 	c.legend(b, s)
 }
 
-// onScreen returns the value of a series for each column of the screen.
+// onScreen returns the value of a series for each of width columns of the screen: the largest value
+// that falls on the column, a point on the line between two values, or NaN where there is no line. A
+// null breaks the line.
 func (c *Chart) onScreen(s Series, width int) []float64 {
 	out := make([]float64, width)
 	for i := range out {
@@ -134,7 +138,7 @@ func (c *Chart) onScreen(s Series, width int) []float64 {
 		}
 		return int(math.Round((at - first) / length * float64(width-1)))
 	}
-	was := -1 // the row before, with a value
+	was := -1 // the index of the value before; -1: none, or a null
 	for i, v := range s.Y {
 		if math.IsNaN(v) {
 			was = -1 // a null breaks the line
@@ -155,13 +159,14 @@ func (c *Chart) onScreen(s Series, width int) []float64 {
 	return out
 }
 
-// labelled returns a label cut or padded to a width.
+// labelled returns a label cut or padded with spaces to a width, in columns of the screen.
 func labelled(text string, width int) string {
 	text = ansi.Truncate(telemetry.Printable(text), width, "…")
 	return text + strings.Repeat(" ", max(width-ansi.StringWidth(text), 0))
 }
 
-// bars draws one bar for each place and series.
+// bars appends a bar chart for the screen s to b: a line with a bar to the right for each name in c.X
+// and each series. Bars for values below 0 point to the left.
 func (c *Chart) bars(b *strings.Builder, s Screen) {
 	label, value := 0, 0
 	for _, x := range c.X {
@@ -188,13 +193,13 @@ func (c *Chart) bars(b *strings.Builder, s Screen) {
 			}
 			v := one.Y[i]
 			if math.IsNaN(v) {
-				if j == 0 || len(c.Series) == 1 {
+				if j == 0 || len(c.Series) == 1 { // the first line has the name, also without a bar
 					b.WriteString(labelled(name, label) + " │\n")
 				}
 				continue
 			}
 			size := int(math.Round(math.Abs(v) / (high - low) * float64(room)))
-			if size == 0 && v != 0 {
+			if size == 0 && v != 0 { // too small to be seen otherwise
 				size = 1
 			}
 			left := max(zero-size, 0)
@@ -219,15 +224,16 @@ func (s Screen) plain(series int) string {
 	return signs[series%len(signs)]
 }
 
-// columns draws upwards, or to the right where there are more places than the
-// screen has room for, or values below nothing.
+// columns appends a column chart for the screen s to b, with columns that point upwards. It
+// draws it as a bar chart instead where the columns do not fit beside each other, or a value is below
+// 0.
 func (c *Chart) columns(b *strings.Builder, s Screen) {
 	low, high := c.bounds()
 	height := max(s.Height-6, 5)
 	middle := (height + 1) / 2
 	axis := max(len(figure(high)), len(figure(low)), len(figure(high*float64(middle)/float64(height)))) + 2
 	each := (s.Width - axis) / max(len(c.X), 1)
-	thick := (each - 1) / len(c.Series)
+	thick := (each - 1) / len(c.Series) // of one column; each is for all at one name, and a space
 	if thick < 1 || each < 4 || low < 0 {
 		c.bars(b, s)
 		return
@@ -250,7 +256,7 @@ func (c *Chart) columns(b *strings.Builder, s Screen) {
 				if one.Y[i] > 0 && filled < 1 {
 					filled = 1
 				}
-				if filled >= float64(row) { // NaN is not
+				if filled >= float64(row) { // false for NaN, a missing value
 					sign = s.plain(j)
 				}
 				if sign == " " {
@@ -289,8 +295,8 @@ type slice struct {
 	part  float64
 }
 
-// slices returns the slices of a pie in their order. If there are more than most, the last
-// one stands for all others.
+// slices returns the slices of a pie in their order, without nulls. If there are more than most, the
+// last one stands for all others.
 func (c *Chart) slices(most int) (all []slice) {
 	total := 0.0
 	for _, v := range c.Series[0].Y {
@@ -319,7 +325,8 @@ func (c *Chart) slices(most int) (all []slice) {
 	return all
 }
 
-// pie draws a disc, and the names of its slices beside it, or below on a narrow screen.
+// pie appends a pie chart for the screen s to b: a disc, and the names of its slices beside it, or
+// below it on a narrow screen.
 func (c *Chart) pie(b *strings.Builder, s Screen) {
 	all := c.slices(len(signs))
 	name, value := 0, 0
@@ -353,7 +360,8 @@ func (c *Chart) pie(b *strings.Builder, s Screen) {
 	}
 }
 
-// pieRow draws one row of the disc; a character is half as wide as high.
+// pieRow appends one row of the disc of a pie to b: row counts from 0 at the top, and height is the
+// number of rows. The disc is 2*height characters wide, because a character is half as wide as high.
 func (c *Chart) pieRow(b *strings.Builder, s Screen, all []slice, row, height int) {
 	radius := float64(height) / 2
 	y := float64(row) + 0.5 - radius
@@ -371,7 +379,7 @@ func (c *Chart) pieRow(b *strings.Builder, s Screen, all []slice, row, height in
 	}
 }
 
-// sliceAt returns the slice at this fraction of the way around the disc.
+// sliceAt returns the index of the slice at the fraction part (0 to 1) of the way around the disc.
 func sliceAt(all []slice, part float64) int {
 	for i, one := range all {
 		if part -= one.part; part < 0 {
