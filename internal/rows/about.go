@@ -32,7 +32,8 @@ type Resources struct {
 	} `json:"input_dataset_statistics"`
 }
 
-// Note takes in a row of a table about the request: what the query renders, and what it has used.
+// Note reads a row of a table about the request and stores what it says of the render operator of the
+// query and of the resources that the query has used. It ignores all other rows.
 func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	cell := func(name string) string {
 		for i, c := range t.Columns {
@@ -59,8 +60,8 @@ func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	}
 }
 
-// Summary returns a line for people about the cost of a query, by the caller's clock and by what the
-// service has reported.
+// Summary returns a line for people about the cost of a query: took by the clock of the caller, the
+// number of rows in the answer, and what the service has reported.
 func (a *About) Summary(took time.Duration, rows int) string {
 	s := fmt.Sprintf("%.3f s, %s", took.Seconds(), counted(int64(rows), "row"))
 	r := a.Resources

@@ -54,7 +54,8 @@ func (d *delimited) print() error {
 func (d *delimited) flush() error { return nil }
 func (d *delimited) end() error   { return nil }
 
-// csvCell returns a cell for CSV: null as nothing, quoted if RFC 4180 requires it or if it is empty.
+// csvCell returns a cell for CSV. A null is nothing, an empty text "". Other texts are quoted if RFC
+// 4180 requires it, or if they begin or end with a space.
 func (p *printer) csvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// seen returns a text that a terminal shows but does not obey: unprintable characters are escaped as
-// in Go, except line ends and tabs.
+// seen returns text in a form that cannot control the terminal that shows it: unprintable characters
+// are escaped as in Go, except line ends and tabs.
 func seen(text string) string {
 	return escaped(text, func(b *strings.Builder, r rune) {
 		switch {

@@ -18,7 +18,7 @@ type objects struct {
 	line  bytes.Buffer
 }
 
-// head keeps the names of the columns for the rows.
+// head keeps the names of the columns, encoded as JSON, for the rows.
 func (o *objects) head(columns []query.Column) error {
 	o.names = o.names[:0]
 	for _, c := range columns {
@@ -31,7 +31,8 @@ func (o *objects) head(columns []query.Column) error {
 	return nil
 }
 
-// row prints one object, and before it a bracket or comma if the rows form one array.
+// row prints the cells of a row as one JSON object on one line, and before it a bracket or comma if
+// the rows form one array. For a terminal, characters that could control it are escaped.
 func (o *objects) row(_ []query.Column, cells []json.RawMessage) error {
 	o.line.Reset()
 	o.rows++

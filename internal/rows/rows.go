@@ -67,7 +67,7 @@ type Options struct {
 	Color    bool // of nulls in Table
 }
 
-// Check returns an error if the form cannot do what the options ask.
+// Check returns an error if the form of output cannot do what the other options ask.
 func (o Options) Check() error {
 	heads := o.Form == Table || o.Form == CSV || o.Form == TSV || o.Form == Markdown
 	switch {
@@ -144,7 +144,8 @@ type printer struct {
 	left   Left
 }
 
-// Table begins a table, after an empty line if it is not the first one.
+// Table prints what is held of the table before, and begins the table t, after an empty line if it is
+// not the first one. It ignores a table that is not a result of the query.
 func (p *printer) Table(t *query.Table) error {
 	if !IsAsked(t) {
 		return nil
@@ -155,7 +156,7 @@ func (p *printer) Table(t *query.Table) error {
 	p.tables++
 	p.rows = 0
 	_, array := p.form.(*objects)
-	if p.tables > 1 && !array {
+	if p.tables > 1 && !array { // between JSON objects there is no empty line
 		if err := p.w.WriteByte('\n'); err != nil {
 			return err
 		}
@@ -163,7 +164,8 @@ func (p *printer) Table(t *query.Table) error {
 	return p.form.head(t.Columns)
 }
 
-// Row prints a row, or keeps what it needs of it; rows above MaxRows are only counted.
+// Row prints a row, or keeps a copy of its text until the form can print it. Rows above MaxRows are
+// only counted, and rows of tables that are not a result of the query are ignored.
 func (p *printer) Row(t *query.Table, row []json.RawMessage) error {
 	if !IsAsked(t) {
 		return nil
@@ -195,7 +197,7 @@ func isNumber(typ string) bool {
 	return slices.Contains([]string{"int", "long", "real", "decimal"}, typ)
 }
 
-// name returns the name of a column in a header, with its type if that is asked for.
+// name returns the name of a column for a header, as name:type if the option Types is set.
 func (p *printer) name(c query.Column) string {
 	if p.o.Types && c.Type != "" {
 		return c.Name + ":" + c.Type

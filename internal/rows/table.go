@@ -31,7 +31,7 @@ type table struct {
 	set     bool // the widths are decided
 }
 
-// head begins a table. It is printed once the widths of its columns are known.
+// head begins a table. Its header is printed later, once the widths of its columns are known.
 func (t *table) head(columns []query.Column) error {
 	t.columns, t.set, t.held = columns, false, nil
 	return nil
@@ -52,7 +52,8 @@ func (t *table) row(columns []query.Column, cells []json.RawMessage) error {
 	return nil
 }
 
-// shown returns a cell for people on one line; the text null is quoted to tell it from null.
+// shown returns a cell for people, on one line and without control characters. A string with the text
+// null is quoted to tell it from a null.
 func (p *printer) shown(cell json.RawMessage, c query.Column) string {
 	switch {
 	case IsNull(cell) && p.o.Color:
@@ -62,7 +63,7 @@ func (p *printer) shown(cell json.RawMessage, c query.Column) string {
 	}
 	text := query.CellText(cell)
 	if text == "null" && cell[0] == '"' {
-		return `"null"` // the text, or one within dynamic
+		return `"null"`
 	}
 	return telemetry.Printable(text)
 }
@@ -76,7 +77,7 @@ func (t *table) flush() error {
 	return t.begin()
 }
 
-// end prints what is kept, also a header without rows.
+// end prints the rows that are kept, and the header, also if there are no rows.
 func (t *table) end() error {
 	if t.columns == nil || t.set {
 		return nil
@@ -84,7 +85,8 @@ func (t *table) end() error {
 	return t.begin()
 }
 
-// begin chooses the widths of the columns, and prints the header and the rows that are kept.
+// begin chooses the widths of the columns from the header and the rows that are kept, and prints both.
+// Later rows are printed with the same widths.
 func (t *table) begin() error {
 	t.set = true
 	var names []string
@@ -129,8 +131,8 @@ func (t *table) begin() error {
 	return nil
 }
 
-// fit makes the widest columns narrower until the sum of the widths is at most room, or none can be
-// narrower.
+// fit changes widths in place: it makes the widest columns narrower until the sum of the widths is at
+// most room, or the widest has only leastCut.
 func fit(widths []int, room int) {
 	total := 0
 	for _, w := range widths {

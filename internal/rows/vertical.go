@@ -17,7 +17,7 @@ type vertical struct {
 	names []string // as wide as the widest
 }
 
-// head keeps the names of the columns, padded to the same width.
+// head keeps the names of the columns for the rows, each with a colon and padded to the same width.
 func (v *vertical) head(columns []query.Column) error {
 	v.names = v.names[:0]
 	widest := 0

@@ -35,7 +35,8 @@ func clock(s *telemetry.Status) time.Time {
 	return s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))
 }
 
-// perSecond returns how fast a count grew between two answers.
+// perSecond returns how fast a count grew from was to n between two status answers of the agent, by
+// the agent's clock; 0 if the count became smaller or no time passed.
 func perSecond(now, before *telemetry.Status, n, was int64) float64 {
 	over := now.UptimeSeconds - before.UptimeSeconds
 	if over <= 0 || n < was {
@@ -48,7 +49,8 @@ func routeKey(r telemetry.Route) string {
 	return fmt.Sprintf("%q %q %q %q %q", r.Cluster, r.Database, r.Table, r.Format, r.Mapping)
 }
 
-// routeRows returns the rows of the list of routes, with rates since before.
+// routeRows returns the rows of the list of routes. Rates are those since the answer before; without
+// one (nil), and for a route that it does not have, they are 0.
 func routeRows(now, before *telemetry.Status) (out []row) {
 	was := make(map[string]uint64)
 	if before != nil {
@@ -84,7 +86,7 @@ func routeRows(now, before *telemetry.Status) (out []row) {
 	return out
 }
 
-// mappingText names the mapping, if there is one.
+// mappingText returns " by " and the name of the mapping; "" if there is none.
 func mappingText(mapping string) string {
 	if mapping == "" {
 		return ""
@@ -92,7 +94,8 @@ func mappingText(mapping string) string {
 	return " by " + telemetry.Printable(mapping)
 }
 
-// holdLines returns why a route or cluster does not deliver, and what to do.
+// holdLines returns lines about why a route or cluster does not deliver, since when, and what to do;
+// none for nil. at is the time of the agent, for ages.
 func holdLines(h *telemetry.Hold, at time.Time) []string {
 	if h == nil {
 		return nil
@@ -115,7 +118,8 @@ func holdLines(h *telemetry.Hold, at time.Time) []string {
 
 func fileKey(f telemetry.File) string { return fmt.Sprintf("%q %q %d", f.Input, f.ID, f.Generation) }
 
-// fileRows returns the rows of the list of files, with rates since before.
+// fileRows returns the rows of the list of files. Rates are those since the answer before; without one
+// (nil), and for a file that it does not have, they are 0.
 func fileRows(now, before *telemetry.Status) (out []row) {
 	was := make(map[string]int64)
 	if before != nil {
@@ -145,7 +149,7 @@ func fileRows(now, before *telemetry.Status) (out []row) {
 				"behind     " + telemetry.BytesText(f.BehindBytes),
 			},
 		}
-		if f.Fix != "" {
+		if f.Fix != "" { // somebody has to do something, so it gets the colour of a failure
 			r.state = telemetry.Held
 		}
 		for _, l := range [][2]string{{"why        ", f.Why}, {"what to do ", f.Fix}} {
@@ -158,7 +162,8 @@ func fileRows(now, before *telemetry.Status) (out []row) {
 	return out
 }
 
-// troubleRows returns the rows of the list of errors.
+// troubleRows returns the rows of the list of errors: the problems that the status reports, of which the
+// first line is shown in the list, and the routes and clusters that do not deliver.
 func troubleRows(s *telemetry.Status) (out []row) {
 	at := clock(s)
 	for _, text := range s.Problems {

@@ -22,7 +22,7 @@ type Options struct {
 	Interval time.Duration                                    // from an answer to the next question
 }
 
-// Run shows the status of the agent until the user quits, or ctx ends.
+// Run shows the status of the agent until the user quits or ctx ends; both are no error.
 func Run(ctx context.Context, o Options) error {
 	m := newModel(o.Interval, func() tea.Msg {
 		s, err := o.Fetch(ctx)
@@ -87,13 +87,14 @@ func newModel(every time.Duration, ask tea.Cmd) *model {
 // ratesOver is the time in seconds that the rates of routes and files are the mean of.
 const ratesOver = 10
 
-// take stores an answer, and keeps earlier ones for the rates. Answers from before a
-// restart of the agent are dropped.
+// take stores an answer of the agent as the one that is shown, and keeps those of the last ratesOver
+// seconds for the rates. Answers from before a restart of the agent are dropped.
 func (m *model) take(s *telemetry.Status) {
 	if m.now != nil {
 		m.past = append(m.past, m.now)
 	}
 	m.past = slices.DeleteFunc(m.past, func(p *telemetry.Status) bool {
+		// The answer just before s is kept however old it is, so that there are rates at all.
 		return !p.Started.Equal(s.Started) || s.UptimeSeconds-p.UptimeSeconds > ratesOver && p != m.now
 	})
 	m.now, m.failed = s, nil
@@ -114,7 +115,8 @@ func (m *model) wait() tea.Cmd {
 	return tea.Tick(m.every, func(time.Time) tea.Msg { return due{} })
 }
 
-// Update handles one message.
+// Update handles a key, a new size of the window, an answer of the agent, or the end of the wait for
+// the next question. It returns the model and the command to run next; nil for none.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -123,7 +125,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		switch {
 		case msg.err != nil:
 			m.failed = msg.err
-		case !m.paused: // else it was asked for before
+		case !m.paused: // an answer to a question from before the pause is dropped
 			m.take(msg.status)
 		}
 		return m, m.wait()
@@ -138,7 +140,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// key carries out the command of a key.
+// key carries out the command of a key, or passes it to the filter while that is typed. It returns
+// tea.Quit for a key that ends the program, otherwise nil.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	if m.typing {
 		m.typed(k)
@@ -188,7 +191,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// typed changes the filter by a key.
+// typed changes the filter of the current list by a key: a character is added, enter keeps the filter
+// and esc drops it. Afterwards the first row is selected.
 func (m *model) typed(k tea.KeyPressMsg) {
 	switch k.String() {
 	case "enter":
@@ -205,7 +209,8 @@ func (m *model) typed(k tea.KeyPressMsg) {
 	m.lists[m.list].cursor = 0
 }
 
-// place returns which of n rows is selected, and which rows the window shows.
+// place returns the current list's place with its cursor, the index of the selected row, and top, the
+// index of the first row in the window, moved so that both fit a list of n rows. It stores nothing.
 func (m *model) place(n int) place {
 	at := m.lists[m.list]
 	room := m.room()
@@ -227,7 +232,8 @@ type row struct {
 	detail []string
 }
 
-// rows returns the rows of the current list, filtered and sorted.
+// rows returns the rows of the current list, filtered and sorted as the user has chosen. A list of
+// errors stays in the order of the agent.
 func (m *model) rows() []row {
 	var all []row
 	switch m.list {
@@ -247,14 +253,14 @@ func (m *model) rows() []row {
 	at := m.lists[m.list]
 	slices.SortStableFunc(all, func(a, b row) int {
 		c := 0
-		if at.sort < len(a.sorted) {
+		if at.sort < len(a.sorted) { // by a number, the greatest first
 			switch x, y := a.sorted[at.sort], b.sorted[at.sort]; {
 			case x > y:
 				c = -1
 			case x < y:
 				c = 1
 			}
-		} else if len(a.sorted) > 0 {
+		} else if len(a.sorted) > 0 { // the last order is by name
 			c = strings.Compare(a.name, b.name)
 		}
 		if at.reversed {

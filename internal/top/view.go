@@ -42,7 +42,8 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// screen returns as many lines as the window has, none of them wider than it.
+// screen returns the text of the whole window: exactly as many lines as it has, none of them wider.
+// Lines that do not fit are cut.
 func (m *model) screen() string {
 	lines := append(m.head(), m.flow()...)
 	rows := m.rows()
@@ -63,7 +64,8 @@ func (m *model) screen() string {
 	return strings.Join(lines, "\n")
 }
 
-// head returns the title and the headline.
+// head returns the first two lines: the title, and the headline of the agent's status, or why the last
+// question got no answer.
 func (m *model) head() []string {
 	s := m.now
 	title := strong.Render("kusto-agent top")
@@ -81,8 +83,8 @@ func (m *model) head() []string {
 	return []string{title, headline}
 }
 
-// flow returns the path of the records: four stages in a row, and below them what branches
-// off.
+// flow returns five lines with the path of the records: four stages in a row, from files to the
+// service, and below them where records branch off: quarantine, spool, and dropped ones.
 func (m *model) flow() []string {
 	f := telemetry.FlowOf(m.now)
 	const gap = 3 // for the arrow
@@ -117,7 +119,7 @@ func (m *model) flow() []string {
 	var below []string
 	for _, st := range branches {
 		text := st.Name + " " + st.Figure + " " + st.Brief + fill(st)
-		if m.width >= 120 {
+		if m.width >= 120 { // there is room for the long form
 			text = st.Name + " " + st.Figure + " " + st.Of + ", " + strings.Join(st.Notes, ", ")
 		}
 		style, known := tones[st.Tone]
@@ -129,7 +131,7 @@ func (m *model) flow() []string {
 	return append(lines, " └ "+strings.Join(below, "   "), "")
 }
 
-// fill returns how full a stage is.
+// fill returns how full a stage is, in percent and in brackets; "" below one percent.
 func fill(st telemetry.Stage) string {
 	if st.Fill < 0.01 {
 		return ""
@@ -137,7 +139,8 @@ func fill(st telemetry.Stage) string {
 	return fmt.Sprintf(" (%d%% full)", int(st.Fill*100))
 }
 
-// tabs returns the line with the names of the lists.
+// tabs returns the line with the names of the lists and their numbers of rows, and the order and the
+// filter of the current list. found is how many rows the filter lets through.
 func (m *model) tabs(found int) string {
 	names := [listCount]string{
 		routes:   fmt.Sprintf("1 Routes %d", len(m.now.Routes)),
@@ -166,7 +169,8 @@ func (m *model) tabs(found int) string {
 	return line
 }
 
-// table returns the lines of the current list that fit.
+// table returns the heads of the columns and those of rows, the current list, that fit into the
+// window. The first column gets the width that the others leave.
 func (m *model) table(rows []row) []string {
 	at := m.place(len(rows))
 	shown := rows[min(at.top, len(rows)):min(at.top+m.room(), len(rows))]
@@ -226,7 +230,8 @@ func (m *model) table(rows []row) []string {
 	return out
 }
 
-// shortened cuts a text to a width. A path loses its beginning, since its end tells more.
+// shortened cuts a text to a width. An absolute path (path is true) loses its beginning, since its end
+// tells more.
 func shortened(text string, width int, path bool) string {
 	over := ansi.StringWidth(text) - width
 	if over <= 0 {
@@ -238,7 +243,8 @@ func shortened(text string, width int, path bool) string {
 	return ansi.Truncate(text, width, "…")
 }
 
-// detail returns all that is known of the selected row.
+// detail returns all lines about the row with the key m.opened, wrapped to the width of the window. It
+// says so if rows no longer has it.
 func (m *model) detail(rows []row) []string {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.key == m.opened })
 	if i < 0 {
@@ -246,7 +252,7 @@ func (m *model) detail(rows []row) []string {
 	}
 	out := []string{""}
 	for _, text := range rows[i].detail {
-		const margin = 11 // of the words before each line
+		const margin = 11 // the width of the label that each line begins with
 		if ansi.StringWidth(text) <= m.width || len(text) < margin {
 			out = append(out, text)
 			continue
