@@ -117,7 +117,8 @@ func (d *Demo) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepare starts the endpoint and builds an agent from a configuration file.
+// prepare starts the emulator, makes the writers, and builds an agent from a configuration file, whose
+// status page listens already. It returns the agent's log file, which the caller closes.
 func (d *Demo) prepare() (*os.File, error) {
 	secret := uuid.NewString()
 	d.server = emulator.New(emulator.Options{TokenSecret: secret})
@@ -159,11 +160,13 @@ func (d *Demo) prepare() (*os.File, error) {
 	return logs, nil
 }
 
-// write runs the writers for the length of the demo, with a line of progress. In the
-// middle the service answers nothing but errors, until records are in the spool.
+// write runs the writers for the length of the demo, with a line of progress, and returns when they
+// have stopped. In the middle, for four tenths of the time and until records are in the spool, the
+// service answers nothing but errors.
 func (d *Demo) write(ctx context.Context) {
 	writing, stop := context.WithCancel(ctx)
 	d.began = time.Now()
+	// One order is refused for its content, so that it ends in quarantine.
 	d.server.Fail(emulator.Fault{
 		Match: emulator.Match{Table: "Orders", Contains: refusedNote}, When: emulator.BeforeCommit,
 		Status: http.StatusBadRequest, Code: "BadRequest_InvalidJson", Message: "the service refuses this order",
@@ -192,8 +195,9 @@ func (d *Demo) write(ctx context.Context) {
 	line.end()
 }
 
-// pass waits for the time least and, after that, until a condition holds, but not without end. It
-// shows progress meanwhile.
+// pass waits for the time least and, after that, until the condition until holds (nil: no condition),
+// but at most a minute longer. It returns earlier when ctx ends. Meanwhile it shows progress and keeps
+// the greatest number of records in the spool in d.outage.spooled.
 func (d *Demo) pass(ctx context.Context, line *progress, least time.Duration, until func() bool) {
 	const most = time.Minute
 	began := time.Now()
@@ -243,8 +247,8 @@ func (d *Demo) show(line *progress) {
 		time.Since(d.began).Seconds(), d.written(), float64(bytes)/1e6, stored, d.spooled())
 }
 
-// awaitRows waits until every row written is stored, for a while; also after a
-// Ctrl-C, which only ends the writing.
+// awaitRows waits until every row written is stored and the agent knows it, at most a minute. It does
+// so also after the end of ctx (Ctrl-C), which only ends the writing.
 func (d *Demo) awaitRows(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -255,7 +259,7 @@ func (d *Demo) awaitRows(ctx context.Context) {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for ctx.Err() == nil { // the agent hears of it a little later
+	for ctx.Err() == nil { // the agent gets the answer to a request after its rows are stored
 		pending := uint64(0)
 		for _, b := range d.agent.Books() {
 			pending += b.Pending + b.Spooled
@@ -267,7 +271,9 @@ func (d *Demo) awaitRows(ctx context.Context) {
 	}
 }
 
-// report compares what was written with what is stored, row by row.
+// report compares what was written with what is stored, row by row, and prints the result. It returns
+// an error if a row is missing or stored twice, if the agent's counts of the records of an input do
+// not add up, or if the quarantine does not have exactly the refused order.
 func (d *Demo) report() error {
 	fmt.Fprintf(d.Out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
 	var bytes int64
@@ -285,7 +291,7 @@ func (d *Demo) report() error {
 	}
 	for input, b := range d.agent.Books() {
 		if err := b.Check(); err != nil {
-			return fmt.Errorf("the books of %s do not close: %w", input, err)
+			return fmt.Errorf("the books of %s do not close: %w", input, err) // the counts do not add up
 		}
 	}
 	n := d.server.Totals()
@@ -314,8 +320,9 @@ func (d *Demo) refused() (n int) {
 	return n
 }
 
-// audit asks the agent's own state what became of what was written, and says what it
-// answers.
+// audit reads the state that the agent has left and prints how many records it says were accepted. It
+// returns an error if the audit finds a fault, or another number than were written. The agent must
+// have stopped.
 func (d *Demo) audit() error {
 	state := filepath.Join(d.dir, "state")
 	r, err := audit.Read(audit.Options{State: state, Spool: filepath.Join(state, "spool")})
@@ -324,7 +331,7 @@ func (d *Demo) audit() error {
 	}
 	s := r.Sum()
 	fmt.Fprintf(d.Out, "audit       %s\n            of %d files, in %d batches\n", r.Headline(), s.Files, s.Accepted.Batches)
-	if !r.OK || r.Whole && s.Accepted.Records != d.written() { // of a long demo the journal keeps the end
+	if !r.OK || r.Whole && s.Accepted.Records != d.written() { // in a long demo, the journal has only the end (not Whole)
 		return fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, d.written())
 	}
 	return nil
@@ -338,8 +345,8 @@ type progress struct {
 	terminal bool
 }
 
-// newProgress returns a line that is redrawn on a terminal and otherwise printed once a
-// second.
+// newProgress returns a line that is redrawn on a terminal ten times a second, and otherwise printed
+// once a second. The caller shows it that often; see every.
 func newProgress(out io.Writer) *progress {
 	p := &progress{out: out, every: time.Second}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -348,7 +355,7 @@ func newProgress(out io.Writer) *progress {
 	return p
 }
 
-// show prints or redraws the line.
+// show redraws the line of progress on a terminal; elsewhere it prints the text as a line of its own.
 func (p *progress) show(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if p.terminal {
@@ -358,7 +365,7 @@ func (p *progress) show(format string, args ...any) {
 	fmt.Fprintln(p.out, text)
 }
 
-// note is a line that stays.
+// note prints a line that stays: on a terminal, later progress is shown below it.
 func (p *progress) note(format string, args ...any) {
 	p.show(format, args...)
 	p.end()

@@ -32,7 +32,8 @@ type demoWriter struct {
 // What the demo writes, at most: rows a second and table.
 const demoRate = 15000
 
-// newDemoWriters returns the writers of the three demo files.
+// newDemoWriters creates the folder dir and returns the writers of the three demo files in it. They
+// create their files when they run.
 func newDemoWriters(dir string) ([]*demoWriter, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "host-1"), 0o755); err != nil {
 		return nil, err
@@ -62,7 +63,8 @@ func orderSeq(r emulator.Row) (uint64, error) {
 	return o.Seq, err
 }
 
-// metricLine has, now and then, a field with quotes and a line break in it.
+// metricLine appends a CSV record with the number seq to b and returns it. One record in 50 has a
+// field with quotes and a line break in it.
 func metricLine(b []byte, seq uint64, now time.Time) []byte {
 	note := "steady"
 	if seq%50 == 0 {
@@ -83,7 +85,8 @@ func accessSeq(r emulator.Row) (uint64, error) {
 	return strconv.ParseUint(n, 10, 64)
 }
 
-// run writes until ctx ends. Rows are counted when they are in the file.
+// run writes rows at the pace demoRate until ctx ends or an error occurs, which it stores in w.err.
+// Once a second it rotates the file. Rows are counted when they are in the file.
 func (w *demoWriter) run(ctx context.Context) {
 	const burst = 10 * time.Millisecond
 	tick := time.NewTicker(burst)
@@ -103,7 +106,7 @@ func (w *demoWriter) run(ctx context.Context) {
 		n := uint64(demoRate * burst / time.Second)
 		for i := range n {
 			b = w.line(b, seq+i, now)
-			if w.refuse != "" && seq == 0 && i == n/2 {
+			if w.refuse != "" && seq == 0 && i == n/2 { // once, in the middle of the first burst
 				b = append(b, w.refuse...)
 				w.refused.Add(1)
 			}
@@ -121,7 +124,7 @@ func (w *demoWriter) run(ctx context.Context) {
 	w.err = err
 }
 
-// create creates the file with its header.
+// create creates the file, writes its header and returns it. The caller closes it.
 func (w *demoWriter) create() (*os.File, error) {
 	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err == nil {
@@ -130,13 +133,14 @@ func (w *demoWriter) create() (*os.File, error) {
 	return f, err
 }
 
-// rotate moves the files up by one, as logrotate does, and begins a new one.
+// rotate closes f and renames the files as logrotate does: the file becomes .1, .1 becomes .2, and so
+// on; the oldest of w.keep is removed. It returns the new file with its header.
 func (w *demoWriter) rotate(f *os.File) (*os.File, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
 	}
 	name := func(i int) string { return fmt.Sprintf("%s.%d", w.path, i) }
-	_ = os.Remove(name(w.keep)) // there is none at first
+	_ = os.Remove(name(w.keep)) // at first it does not exist
 	for i := w.keep - 1; i > 0; i-- {
 		_ = os.Rename(name(i), name(i+1))
 	}
@@ -150,7 +154,9 @@ func (w *demoWriter) rotate(f *os.File) (*os.File, error) {
 // comparison is what became of the rows of one writer.
 type comparison struct{ stored, missing, double int }
 
-// compare looks at every stored row of a table.
+// compare counts the stored rows of the writer's table, those that are missing, and those that are
+// stored more than once. It returns an error for a row that was never written, and if the writer
+// failed.
 func (d *Demo) compare(w *demoWriter) (c comparison, err error) {
 	if w.err != nil {
 		return c, fmt.Errorf("write %s: %w", w.path, w.err)

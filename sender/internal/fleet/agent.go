@@ -50,13 +50,15 @@ func newAgent(seed uint64, retryAfter time.Duration, ask func(any), store func(i
 	return a
 }
 
-// made adds a payload to the files of the agent and hands it to the machine if there is credit.
+// made adds a payload to the files of the agent and hands it to the machine if there is credit. now
+// counts from the start of the outage.
 func (a *agent) made(now time.Duration, number int) {
 	a.files = append(a.files, number)
 	a.read(start.Add(now))
 }
 
-// read hands payloads of the files to the machine for as long as the route has credit.
+// read hands payloads of the files to the machine as long as there is credit, which means that fewer
+// payloads are in hand than the machine allows for the route.
 func (a *agent) read(now time.Time) {
 	for len(a.files) > 0 {
 		if credit, _ := a.m.Credit(table); a.hand >= credit {
@@ -69,7 +71,8 @@ func (a *agent) read(now time.Time) {
 	}
 }
 
-// answered gives the machine the answer to a request, and reads on.
+// answered gives the machine the answer to a request, and hands it further payloads if there is credit
+// for them. request is the *delivery.Payload that ask was called with.
 func (a *agent) answered(now time.Duration, request any, is answer) {
 	p := request.(*delivery.Payload)
 	at := start.Add(now)
@@ -94,8 +97,8 @@ func (a *agent) tick(now time.Duration) {
 	a.read(at)
 }
 
-// alarm returns when the machine wants a Tick, counted from the start of the outage; -1: it wants
-// none.
+// alarm returns the time at which the machine wants to be called with a Tick, counted from the start
+// of the outage; -1: at no time, unless another event comes first.
 func (a *agent) alarm() time.Duration {
 	if at := a.m.Alarm(); !at.IsZero() {
 		return at.Sub(start)
@@ -156,20 +159,22 @@ func (a *agent) carryOut(now time.Time, action delivery.Action) {
 		a.then(delivery.NotFetched{Ticket: x.Ticket, Stock: a.stock(now)})
 	case delivery.CheckSpool:
 		a.then(delivery.SpoolIs{Condition: delivery.Healthy})
-	case delivery.Wake, delivery.Notice: // read looks after each event
+	case delivery.Wake, delivery.Notice: // credit has grown, or a log line; read runs after each event
 	case delivery.Divide, delivery.Quarantine:
 		panic("the service refuses nothing for what is in it")
 	}
 }
 
-// rest adds a payload to the spool, which is sorted by number.
+// rest adds a payload to the spool, which is sorted by number. The payload is not to be fetched before
+// notBefore.
 func (a *agent) rest(p *record.Payload, notBefore time.Time) {
 	n := number(p)
 	i, _ := slices.BinarySearchFunc(a.spool, n, func(f frame, n int) int { return f.number - n })
 	a.spool = slices.Insert(a.spool, i, frame{n, p.Attempt, notBefore})
 }
 
-// stock returns how many payloads of the spool are ready at this time, and when the next one is.
+// stock returns how many payloads of the spool may be fetched at the time now (Ready), and when the
+// next of the others may be (Next; zero if there is none).
 func (a *agent) stock(now time.Time) (s delivery.Stock) {
 	for _, f := range a.spool {
 		switch {

@@ -163,8 +163,8 @@ type play struct {
 	out       History
 }
 
-// Play runs the simulation until everything made during the outage is stored or the time Limit is
-// over, and returns what happened.
+// Play runs the simulation until everything made during the outage is stored, or the time Limit after
+// the outage is over, and returns what happened. It takes events in the order of their times.
 func (f Fleet) Play() *History {
 	p := &play{
 		Fleet: f, rand: rand.New(rand.NewPCG(f.Seed, 1)),
@@ -186,8 +186,9 @@ func (f Fleet) Play() *History {
 	return &p.out
 }
 
-// newClient returns a client with the policy of the fleet. Its requests arrive at the service after
-// the network delay, and what it knows to be stored is counted.
+// newClient returns agent number i, with the policy of the fleet for its retries. Its requests arrive
+// at the service after the network delay (way); p.store counts each payload that it knows to be
+// stored.
 func (p *play) newClient(i int) client {
 	seed := p.rand.Uint64()
 	ask := func(request any) {
@@ -207,8 +208,9 @@ func (p *play) push(e event) {
 	heap.Push(&p.due, e)
 }
 
-// watch schedules the alarm of an agent, in place of the one that was scheduled before. It is called
-// after every event of the agent.
+// watch schedules the alarm of agent i, the time at which it wants its method tick to be called. An
+// alarm that was scheduled for another time is marked as stale, and ignored when it comes. watch is
+// called after every event of the agent.
 func (p *play) watch(i int) {
 	at := p.agents[i].alarm()
 	if stale := p.alarms[i]; stale != nil {
@@ -226,7 +228,7 @@ func (p *play) watch(i int) {
 }
 
 // happen carries out an event: an agent makes a payload, its alarm is due, a request arrives at the
-// service, or an answer arrives at an agent.
+// service, or an answer arrives at an agent. Payloads made during the outage are counted apart.
 func (p *play) happen(e *event) {
 	switch e.kind {
 	case making:
@@ -250,7 +252,7 @@ func (p *play) happen(e *event) {
 	case arriving:
 		p.arrive(e)
 	case answering:
-		if e.answer == stored {
+		if e.answer == stored { // the other answers took no slot of the service
 			p.busy--
 		}
 		p.agents[e.agent].answered(p.now, e.request, e.answer)
@@ -258,7 +260,8 @@ func (p *play) happen(e *event) {
 }
 
 // arrive lets the service answer a request: unreachable during the outage, throttled if all its slots
-// are in use, otherwise stored after about the time Takes. The answer arrives after the network delay.
+// are in use, otherwise stored after the time Takes, more or less a tenth. The answer arrives at the
+// agent after the network delay, and a slot is free again only then.
 func (p *play) arrive(e *event) {
 	back := event{at: p.now + way, kind: answering, agent: e.agent, request: e.request}
 	switch {
@@ -280,15 +283,16 @@ func (p *play) arrive(e *event) {
 	p.push(back)
 }
 
-// store counts a payload that an agent knows to be stored, and records when an agent has delivered all
-// it made during the outage, and the fairness when half of all that was made then is stored.
+// store counts payload number of agent i, which the agent knows to be stored. It records when an agent
+// has delivered all payloads that it made during the outage, and the fairness at the moment when half
+// of all payloads made during the outage are stored.
 func (p *play) store(i, number int) {
 	p.out.Accepted++
 	p.second().Accepted++
 	p.backlog--
 	p.second().Backlog = p.backlog
 	p.delivered[i]++
-	if number >= p.before[i] { // made since
+	if number >= p.before[i] { // it was made after the outage
 		return
 	}
 	p.oldLeft--
@@ -300,8 +304,8 @@ func (p *play) store(i, number int) {
 	}
 }
 
-// second returns the counters of the present second, after filling in seconds in which nothing
-// happened.
+// second returns the counters of the present second, counted from the end of the outage. It first adds
+// those of seconds in which nothing happened. It must not be called before the end of the outage.
 func (p *play) second() *Second {
 	for n := int((p.now - p.Outage) / time.Second); len(p.out.Seconds) <= n; {
 		p.out.Seconds = append(p.out.Seconds, Second{Backlog: p.backlog})

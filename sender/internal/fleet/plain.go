@@ -26,8 +26,9 @@ type worker struct {
 	failures int
 }
 
-// newPlain returns a client that calls ask with the index of a worker for each request, and store for
-// each payload that is stored. Without jitter its waits do not depend on the seed.
+// newPlain returns a client with plain exponential back-off. It calls ask with the index of a worker
+// for each request, and store for each payload that is stored. Without jitter its waits do not depend
+// on the seed.
 func newPlain(seed uint64, jitter bool, ask func(any), store func(int)) *plain {
 	p := &plain{ask: ask, store: store}
 	if jitter {
@@ -41,7 +42,8 @@ func (p *plain) made(_ time.Duration, number int) {
 	p.give()
 }
 
-// give starts a request of the next payload in each idle worker.
+// give hands each idle worker the oldest payload that waits, and starts a request for it, as long as
+// payloads wait.
 func (p *plain) give() {
 	for i := range p.worker {
 		if w := &p.worker[i]; !w.busy && len(p.files) > 0 {
@@ -52,7 +54,9 @@ func (p *plain) give() {
 	}
 }
 
-// answered frees the worker of a stored payload, or sets the time of its next attempt.
+// answered frees the worker of a stored payload, or sets the time of the next attempt: after a wait
+// that doubles with each failure up to settings.Max, and with jitter is up to a half shorter. request
+// is the index of the worker.
 func (p *plain) answered(now time.Duration, request any, is answer) {
 	w := &p.worker[request.(int)]
 	if is == stored {
@@ -72,7 +76,7 @@ func (p *plain) answered(now time.Duration, request any, is answer) {
 	w.next = now + d
 }
 
-// tick starts the requests whose retry is due.
+// tick starts a request in each worker whose next attempt is due.
 func (p *plain) tick(now time.Duration) {
 	for i := range p.worker {
 		if w := &p.worker[i]; w.next > 0 && w.next <= now {
@@ -82,7 +86,7 @@ func (p *plain) tick(now time.Duration) {
 	}
 }
 
-// alarm returns when the first retry is due; -1: no worker waits for one.
+// alarm returns the time of the first attempt that is due; -1: no worker waits for one.
 func (p *plain) alarm() time.Duration {
 	first := time.Duration(-1)
 	for i := range p.worker {

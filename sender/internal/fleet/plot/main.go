@@ -69,7 +69,8 @@ func run(agents int, docs string) error {
 		draw(filepath.Join(docs, "fleets-backlog.svg"), "Payloads that wait", all, backlog))
 }
 
-// table returns the table of results for the page docs/fleets.md, as Markdown.
+// table returns the table of results for the page docs/fleets.md, as Markdown: a sentence about what
+// all fleets have in common, and a row for each fleet.
 func table(all []played) string {
 	var b strings.Builder
 	f := all[0]
@@ -88,12 +89,13 @@ func table(all []played) string {
 	return b.String()
 }
 
-// short is minutes and seconds.
+// short returns a duration as minutes and seconds, such as 7:05.
 func short(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// fill puts text between the marks of a page.
+// fill replaces the text between the two HTML comments that mark the place for the figures in the
+// page at path. It is an error if the page has no such marks.
 func fill(path, text string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -108,7 +110,8 @@ func fill(path, text string) error {
 	return os.WriteFile(path, bytes.Join([][]byte{head, []byte(from + text + to), tail}, nil), 0o644)
 }
 
-// draw draws a value of each second, as the mean of twenty.
+// draw writes a line chart as SVG to path, with a line for each fleet: what value returns for each
+// second after the outage, as the mean of twenty seconds.
 func draw(path, title string, all []played, value func(fleet.Second) float64) error {
 	const mean = 20
 	most := 0
