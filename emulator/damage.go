@@ -26,8 +26,9 @@ func (s *Server) Damage(database, table string, copies func(Row) int) {
 	s.store.replace(database, table, chunks)
 }
 
-// replace replaces everything that a table holds by chunks, and wakes those who wait for a change. It
-// does nothing for a table that was never written to.
+// replace replaces all rows of a table by those of chunks, whose rawLen it sets, and wakes those who
+// wait for a change. The count of requests stays. It does nothing for a table that was never written
+// to.
 func (st *store) replace(database, table string, chunks []*chunk) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -83,7 +83,7 @@ func (h hosted) Statistics(database, principal string) *mgmt.Result {
 // span has the count, sum and range of some values.
 type span struct{ count, sum, least, most int64 }
 
-// add counts one more value.
+// add takes one more value into the count, the sum, the least and the most.
 func (s *span) add(n int64) {
 	if s.count == 0 || n < s.least {
 		s.least = n

@@ -69,7 +69,8 @@ func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 	return who, len(t.identities) == 0 || slices.Contains(t.identities, who)
 }
 
-// openID answers with the OpenID discovery document, whose endpoints are on this server.
+// openID answers with the OpenID discovery document of the tenant (a segment of the path), whose
+// endpoints are on this server.
 func (s *Server) openID(w http.ResponseWriter, r *http.Request, tenant string) {
 	base := hereURL(r) + "/" + tenant
 	w.Header().Set("Content-Type", jsonType)

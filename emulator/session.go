@@ -307,8 +307,9 @@ func refusalOf(r *mgmt.Refusal) *refusal {
 // badText returns the permanent 400 error for a query or command that is invalid.
 func badText(code, detail string) *refusal { return refusalOf(mgmt.Wrong(code, detail)) }
 
-// Table returns all rows of a table for a query. A table without known columns has one column, record,
-// of type dynamic. An unknown table is an error.
+// Table returns all visible rows of a table for a query. A table without known columns has one column,
+// record, of type dynamic. A table that is not in the schema and has no rows is an error, except where
+// every name exists.
 func (se *session) Table(name string) (*kql.Table, error) {
 	var columns Columns
 	stored := se.s.store.stored(se.DatabaseName, name) > 0

@@ -71,8 +71,8 @@ func (st *store) init() {
 	st.changed = make(chan struct{})
 }
 
-// commit stores all records of a request as one chunk and wakes those who wait for a change. With the
-// option Discard it counts them and drops the body.
+// commit stores the chunk c, which has all records of one request, in the table t and wakes those who
+// wait for a change. With the option Discard it counts the records and drops the body.
 func (st *store) commit(t target, c chunk, o Options) {
 	if o.Discard {
 		c.body = nil
@@ -96,8 +96,8 @@ func (st *store) commit(t target, c chunk, o Options) {
 	st.changed = make(chan struct{})
 }
 
-// visible returns the chunks of a table that readers may see. Chunks become
-// visible in the order they were stored.
+// visible returns the chunks (each has the records of one request) of a table that readers may see by
+// now. Chunks become visible in the order in which they were stored.
 func (st *store) visible(database, table string) []chunk {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -108,7 +108,8 @@ func (st *store) visible(database, table string) []chunk {
 	return rows.seen()
 }
 
-// seen returns the chunks that readers may see by now. The caller holds the lock of the store.
+// seen returns the chunks (each has the records of one request) that readers may see by now. The
+// caller holds the lock of the store.
 func (t *tableRows) seen() []chunk {
 	now, n := time.Now(), len(t.chunks)
 	for n > 0 && t.chunks[n-1].visible.After(now) {
@@ -127,8 +128,8 @@ func (t *tableRows) count() TableCount {
 	return c
 }
 
-// each decodes the chunk and passes its rows to yield until yield returns false. Each invalid byte of
-// a text becomes U+FFFD.
+// each decodes the chunk, which has the records of one request, and passes its rows to yield until
+// yield returns false. Each invalid byte of a text becomes U+FFFD. The rows belong to yield.
 func (c chunk) each(yield func(Row) bool) error {
 	body := c.body
 	if c.gzip {

@@ -359,8 +359,9 @@ func unnamed(columns []assignment) int {
 
 // grouped computes a summarize: it groups the rows of t by the values of by and returns a row for each
 // group, with the values of by first. several is the index among columns of the one that arg_max or
-// arg_min expands to a.several; -1 for none. Without a by clause (grouped is false) there is always
-// one row, even if t is empty.
+// arg_min expands to a.several; -1 for none. The other columns are expressions over the values that
+// the functions a.slots compute from the rows of a group. Without a by clause (grouped is false) there
+// is always one row, even if t is empty.
 func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several int, by []assignment, grouped bool) *Table {
 	out := &Table{}
 	for _, b := range by {

@@ -32,8 +32,9 @@ type function struct {
 // maxText bounds the strings that functions make.
 const maxText = 16 << 20
 
-// text adapts f to function.of. A result longer than maxText ends the query with an error (by a panic
-// that Run recovers).
+// text adapts f, which makes a text of the values of the arguments, to the type of the field
+// function.of. A result longer than maxText ends the query with an error (by a panic that Run
+// recovers).
 func text(f func(v []any) string) func(*scope, []any) any {
 	return func(_ *scope, v []any) any {
 		t := f(v)
@@ -167,8 +168,9 @@ func startOf(unit string, t time.Time, offset int) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day()+offset, 0, 0, 0, 0, time.UTC)
 }
 
-// start describes the functions startofday, endofday and so on for a unit, with an optional offset in
-// units. The end of a period is one tick before the next one starts.
+// start returns the description of the KQL function for the start of a period (unit: day, week, month
+// or year), or with end for its end, such as startofday and endofday. The function has an optional
+// offset in periods. The end of a period is one tick before the next one starts.
 func start(unit string, end bool) function {
 	return function{params: "d?l", typ: "datetime", of: plain(func(v []any) any {
 		t, offset := v[0].(time.Time), 0
@@ -188,8 +190,9 @@ func part(typ string, f func(t time.Time) int) function {
 	return function{params: "d", typ: typ, of: plain(func(v []any) any { return int64(f(v[0].(time.Time))) })}
 }
 
-// sinceEpoch describes the functions unixtime_…_todatetime: the argument counts units since 1970.
-// Whole numbers are not converted to floating point, so that no digit is lost.
+// sinceEpoch returns the description of the KQL function unixtime_…_todatetime for a unit, in which
+// its argument counts from 1970 on. Whole numbers are not converted to floating point, so that no
+// digit is lost.
 func sinceEpoch(unit time.Duration) function {
 	return function{params: "n", typ: "datetime", of: plain(func(v []any) any {
 		d, _ := scaled("*", unit, asReal(v[0])).(time.Duration)
@@ -201,8 +204,8 @@ func sinceEpoch(unit time.Duration) function {
 }
 
 // sameType returns the common type of the arguments at the indexes pick: int and long have long in
-// common, a real and a whole number real. It is an error when there is none; what names the function
-// in it.
+// common, a real and a whole number real. When there is none, it panics with a Fault, which ends the
+// query; what names the function in the message.
 func sameType(what string, args []expression, pick ...int) string {
 	typ := ""
 	for _, i := range pick {
@@ -220,7 +223,7 @@ func sameType(what string, args []expression, pick ...int) string {
 	return typ
 }
 
-// all returns the indexes of all arguments.
+// all returns the indexes of all arguments, as sameType wants them.
 func all(args []expression) []int {
 	var list []int
 	for i := range args {
@@ -229,7 +232,8 @@ func all(args []expression) []int {
 	return list
 }
 
-// extreme describes min_of (sign -1) and max_of (sign 1), which ignore nulls.
+// extreme returns the description of the KQL function min_of (sign -1) or max_of (sign 1), which
+// ignore nulls. name is that of the function.
 func extreme(name string, sign int) function {
 	return function{params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType(name, args, all(args)...) },
 		of: plain(func(v []any) (best any) {
@@ -289,7 +293,8 @@ func binned(_ *scope, v []any) any {
 	return math.Floor(x/size) * size
 }
 
-// binType returns the type of the result of bin, or an error for types that cannot be combined.
+// binType returns the type of the result of bin(value, size). It panics with a Fault, which ends the
+// query, for types that cannot be combined.
 func binType(args []expression) string {
 	a, b := args[0].typ, args[1].typ
 	switch {
@@ -378,8 +383,8 @@ func indexOf(_ *scope, v []any) any {
 	return int64(-1)
 }
 
-// trimmed describes trim, trim_start and trim_end, which remove all matches of a regular expression at
-// the start (front) or the end (back) of a text.
+// trimmed returns the description of trim, trim_start or trim_end: it removes all matches of a regular
+// expression at the start (front), at the end (back) or at both ends of a text.
 func trimmed(front, back bool) function {
 	return function{params: "ss", typ: "string", of: text(func(v []any) string {
 		pattern, t := "(?:"+textOf(v[0])+")", textOf(v[1])
@@ -837,8 +842,8 @@ func joined(delimiter string, v []any) string {
 	return strings.Join(all, delimiter)
 }
 
-// call reads a function's name and arguments and returns the expression that calls it. It is an error
-// when the function is unknown, or does not take these arguments.
+// call reads a function's name and arguments and returns the expression that calls it. It panics with
+// a Fault, which ends the query, when the function is unknown, or does not take these arguments.
 func (s *scope) call(c *Cursor) expression {
 	name := c.Next().Text
 	if name == "toscalar" {

@@ -219,7 +219,7 @@ func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 func (c *Cursor) after() Token { return c.tokens[min(c.i+1, len(c.tokens)-1)] }
 
 // declare reads the (name:type = default, …) of query parameters and defines them with the values in
-// parameters. A parameter with neither a value nor a default is an error.
+// parameters. A parameter with neither a value nor a default ends the query with an error.
 func (s *scope) declare(c *Cursor, parameters map[string]string) {
 	c.Want("(")
 	c.list(")", func() {
@@ -264,7 +264,7 @@ func (s *scope) typed(c *Cursor) (name, typ string) {
 
 // parameter converts the text of the query parameter name to its type. A string may come with or without
 // quotes. Any other type comes as a literal, such as datetime(2026-01-01), or as the text between its
-// brackets.
+// brackets. A text that is neither ends the query with an error.
 func (s *scope) parameter(name, typ, literal string) any {
 	inner, n, quoted, err := lexString(literal)
 	if quoted = quoted && err == nil && n == len(literal); typ == "string" {
@@ -289,8 +289,9 @@ func (s *scope) parameter(name, typ, literal string) any {
 	panic(semantic("the query parameter '%s' is of type %s: '%s' is no literal of it", name, typ, literal))
 }
 
-// cast converts a constant expression to the type of the declared parameter or column name. It is an
-// error when the types are too different.
+// cast returns the value of a constant expression, converted to typ, the type of the declared
+// parameter or column name. It panics with a Fault, which ends the query, when the types are too
+// different.
 func (s *scope) cast(e expression, typ, name string) any {
 	v := e.of(nil)
 	number := func(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
@@ -345,7 +346,7 @@ func (c *Cursor) atEnd() bool {
 	return t.Kind == TokEnd || t.Kind == TokSign && t.Text == ";"
 }
 
-// isLambda reports whether a function begins: (), or (name:type.
+// isLambda reports whether the next tokens begin a function: (), or (name:type. It does not move.
 func (c *Cursor) isLambda() bool {
 	if t := c.Peek(); t.Kind != TokSign || t.Text != "(" {
 		return false

@@ -98,7 +98,8 @@ func (s *scope) stored(name string) *Table {
 	return t
 }
 
-// pipeline reads and applies the operators that follow t, each behind a bar.
+// pipeline reads the operators that follow t, each behind a bar, applies each to the table that the
+// one before has returned, and returns the last table.
 func (s *scope) pipeline(c *Cursor, t *Table) *Table {
 	for c.Sign("|") {
 		name := c.operatorName()
@@ -114,8 +115,8 @@ func (s *scope) pipeline(c *Cursor, t *Table) *Table {
 	return t
 }
 
-// operatorName reads the name of an operator, which may contain dashes: the lexer cuts those of a
-// query into signs.
+// operatorName reads the name of an operator, which may contain dashes: in a query, the lexer makes a
+// token of each dash. Dashes belong to the name if no space is beside them.
 func (c *Cursor) operatorName() string {
 	t := c.Next()
 	name := t.Text
@@ -139,8 +140,9 @@ type assignment struct {
 // explicit reports whether the text gives the name of the column.
 func (a assignment) explicit() bool { return a.expression.name == "=" }
 
-// assignment reads name = expression, or an expression alone. That column is named after the column it
-// reads; where there is none, and always in print, its name is prefix and number.
+// assignment reads one column that an operator makes: name = expression, or an expression alone.
+// Without a name, the column gets that of the expression, for example of the column that it reads. If
+// the expression has none, and always in print, the name is prefix and number.
 func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment) {
 	if t := c.Peek(); (t.Kind == TokWord || t.Kind == TokName) && c.after().is("=") {
 		a.name = t.Text
@@ -161,7 +163,8 @@ func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment) 
 	return a
 }
 
-// assignments reads a list of assignments; prefix is for the names of those that have none.
+// assignments reads a list of columns that an operator makes, each with or without a name. A column
+// that has no name is called prefix and a number.
 func (s *scope) assignments(c *Cursor, prefix string) (list []assignment) {
 	for {
 		number := len(list)
@@ -175,7 +178,8 @@ func (s *scope) assignments(c *Cursor, prefix string) (list []assignment) {
 	}
 }
 
-// compute returns a table whose columns are the given expressions, with a row for each row of t.
+// compute returns a new table with a column for each of cells. For each row of t it has a row with the
+// values of their expressions.
 func (s *scope) compute(t *Table, cells []assignment) *Table {
 	out := &Table{Columns: make([]Column, 0, len(cells)), Rows: make([][]any, 0, len(t.Rows))}
 	for _, a := range cells {
@@ -324,7 +328,8 @@ func (s *scope) take(c *Cursor, t *Table) *Table {
 	return &Table{Columns: t.Columns, Rows: t.Rows[:min(n, len(t.Rows))], Ingested: t.Ingested}
 }
 
-// number reads a constant number of rows.
+// number reads a constant number of rows and returns it. It panics with a Fault, which ends the query,
+// if that is not a whole number of at least 0.
 func (s *scope) number(c *Cursor) int {
 	e := s.over(nil).sum(c)
 	n, ok := e.of(nil).(int64)
@@ -467,7 +472,8 @@ type sortKey struct {
 	nullsFirst bool
 }
 
-// order reads by expression [asc|desc] [nulls first|last], …; desc is the default.
+// order reads by expression [asc|desc] [nulls first|last], … and returns a copy of t sorted so; desc
+// is the default.
 func (s *scope) order(c *Cursor, t *Table) *Table {
 	if !c.Word("by") {
 		panic(c.Fault("want by"))

@@ -27,8 +27,8 @@ func isNumber(t string) bool { return t == "int" || t == "long" || t == "real" |
 
 func isWhole(t string) bool { return t == "int" || t == "long" }
 
-// scalar reads a scalar expression, beginning with its weakest operators: or, then and, then
-// comparisons.
+// scalar reads a scalar expression and returns its type, and a function for its value in a row. It
+// begins with the weakest operators: or, then and, then comparisons.
 func (s *scope) scalar(c *Cursor) expression {
 	leave := s.deeper(c)
 	defer leave()
@@ -122,8 +122,9 @@ func count(b bool) int {
 	return 0
 }
 
-// relation returns the expression that compares left and right with a relational operator, as
-// compareNullable does; a fault when their types cannot be compared.
+// relation returns the expression that compares left and right with the relational operator op, as
+// compareNullable does. It panics with a Fault, which ends the query, when their types cannot be
+// compared.
 func relation(op string, left, right expression) expression {
 	equality := op == "==" || op == "!="
 	wantComparable(op, left.typ, right.typ, equality)
@@ -451,8 +452,8 @@ func scaled(op string, d time.Duration, x float64) any {
 	return time.Duration(math.Round(n/float64(tick))) * tick
 }
 
-// wholeArithmetic computes x op y. A result out of range and a division by 0 end the query. The
-// remainder is never negative.
+// wholeArithmetic computes x op y for + - * / and %. A result out of range and a division by 0 end the
+// query. The remainder is never negative.
 func wholeArithmetic(op string, x, y int64) any {
 	z := new(big.Int)
 	a, b := big.NewInt(x), big.NewInt(y)
@@ -496,7 +497,7 @@ func decimalArithmetic(op string, x, y *big.Rat) any {
 	return overflow(op)
 }
 
-// realArithmetic computes x op y. The remainder is never negative.
+// realArithmetic computes x op y for + - * / and %. The remainder is never negative.
 func realArithmetic(op string, x, y float64) any {
 	switch op {
 	case "+":

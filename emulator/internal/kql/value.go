@@ -95,7 +95,8 @@ func parsed(typ, text string) any {
 	return nil
 }
 
-// Written returns a value of the type as a JSON cell, with times in UTC and in the form of the service.
+// Written returns a value as a JSON cell, with times in UTC and in the form of the service. typ, the
+// type of its column, counts only for nil: null, or "" for a string.
 func Written(v any, typ string) json.RawMessage {
 	switch v := v.(type) {
 	case nil:

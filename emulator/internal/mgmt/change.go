@@ -15,8 +15,8 @@ import (
 )
 
 // change adds a new version of the schema in which f has changed the session's database, created if it
-// is new. The session, commands and queries use it at once, ingestion after se.Delay. If f panics with
-// a fault, there is no new version.
+// is new. The session, commands and queries use it at once, ingestion after se.Delay. If f panics
+// (with a kql.Fault, which ends the command with a refusal), there is no new version.
 func (se *Session) change(f func(db *Database)) {
 	se.Catalog.change(se.Delay, func(s *Schema) {
 		name, db := s.Database(se.DatabaseName)
@@ -75,7 +75,8 @@ func (se *Session) create(c *kql.Cursor) *Result {
 		name, string(kql.JSON(se.TableOf(name).schemaDocument(name))), se.DatabaseName, "", "")
 }
 
-// readColumns reads the columns of a table: (name:type, …).
+// readColumns reads the columns of a table, (name:type, …), with their brackets. An unknown type ends
+// the command with an error.
 func readColumns(c *kql.Cursor) Columns {
 	c.Want("(")
 	all := Columns{}

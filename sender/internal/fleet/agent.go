@@ -41,24 +41,25 @@ type frame struct {
 	notBefore       time.Time
 }
 
-// newAgent returns an agent that has started at the beginning of the outage. It calls ask for each
-// request, which the caller answers with answered, and store for each payload that it knows to be
-// stored. The seed determines its jitter.
+// newAgent returns a simulated agent that has started at the beginning of the outage and uses the
+// scheduler of the real agent (delivery.Machine). It calls ask for each request, which the caller
+// answers with answered, and store for each payload that it knows to be stored. retryAfter is what the
+// service asks for when it throttles. The seed determines the jitter.
 func newAgent(seed uint64, retryAfter time.Duration, ask func(any), store func(int)) *agent {
 	a := &agent{m: delivery.New(settings, []delivery.Target{{Name: "c", URL: cluster}}, seed), ask: ask, store: store, retryAfter: retryAfter}
 	a.apply(start, delivery.Start{})
 	return a
 }
 
-// made adds a payload to the files of the agent and hands it to the machine if there is credit. now
-// counts from the start of the outage.
+// made adds a payload to the files of the agent, and hands it to the scheduler if that may have more
+// payloads in hand. now counts from the start of the outage.
 func (a *agent) made(now time.Duration, number int) {
 	a.files = append(a.files, number)
 	a.read(start.Add(now))
 }
 
-// read hands payloads of the files to the machine as long as there is credit, which means that fewer
-// payloads are in hand than the machine allows for the route.
+// read hands payloads of the files to the scheduler (a.m) as long as there is credit, which means that
+// fewer payloads are in hand than it allows for the route.
 func (a *agent) read(now time.Time) {
 	for len(a.files) > 0 {
 		if credit, _ := a.m.Credit(table); a.hand >= credit {
@@ -71,8 +72,8 @@ func (a *agent) read(now time.Time) {
 	}
 }
 
-// answered gives the machine the answer to a request, and hands it further payloads if there is credit
-// for them. request is the *delivery.Payload that ask was called with.
+// answered gives the scheduler the answer to a request, and then further payloads if it may have them.
+// request is the *delivery.Payload that ask was called with; now counts from the start of the outage.
 func (a *agent) answered(now time.Duration, request any, is answer) {
 	p := request.(*delivery.Payload)
 	at := start.Add(now)
@@ -97,8 +98,8 @@ func (a *agent) tick(now time.Duration) {
 	a.read(at)
 }
 
-// alarm returns the time at which the machine wants to be called with a Tick, counted from the start
-// of the outage; -1: at no time, unless another event comes first.
+// alarm returns the time at which the scheduler (a.m) has to get a Tick, counted from the start of the
+// outage; -1: at no time, unless another event comes first.
 func (a *agent) alarm() time.Duration {
 	if at := a.m.Alarm(); !at.IsZero() {
 		return at.Sub(start)
@@ -106,8 +107,9 @@ func (a *agent) alarm() time.Duration {
 	return -1
 }
 
-// apply gives an event to the machine and carries out its actions, and the events that follow from
-// these, until none is left. A call from inside the loop only queues its event.
+// apply gives an event to the scheduler (a.m) and carries out the actions that it returns. These queue
+// further events, which apply handles in the same way until none is left. A call from inside the loop
+// only queues its event.
 func (a *agent) apply(now time.Time, e delivery.Event) {
 	a.queue = append(a.queue, e)
 	if len(a.queue) > 1 { // the loop below sees it
@@ -124,15 +126,15 @@ func (a *agent) apply(now time.Time, e delivery.Event) {
 
 func (a *agent) then(e delivery.Event) { a.queue = append(a.queue, e) }
 
-// carryOut carries out one action of the machine at once and queues the event that reports it. A
-// request is passed to ask, and is answered later.
+// carryOut carries out one action of the scheduler at once and queues the event that reports it. A
+// request is passed to ask, and is answered later. a.hand counts the payloads that the scheduler has.
 func (a *agent) carryOut(now time.Time, action delivery.Action) {
 	switch x := action.(type) {
 	case delivery.Request:
 		x.P.Data.Attempt++
 		a.then(delivery.Asked(x))
 		a.ask(x.P)
-	case delivery.End:
+	case delivery.End: // the service has stored the payload
 		a.hand--
 		a.store(number(x.P.Data))
 		a.then(delivery.Ended{P: x.P})
@@ -146,7 +148,7 @@ func (a *agent) carryOut(now time.Time, action delivery.Action) {
 		a.hand--
 		a.rest(x.P.Data, x.NotBefore)
 		a.then(delivery.Returned{P: x.P})
-	case delivery.Fetch:
+	case delivery.Fetch: // the scheduler wants the first payload of the spool that may be sent now
 		for i, f := range a.spool {
 			if !now.Before(f.notBefore) {
 				a.spool = slices.Delete(a.spool, i, i+1)
