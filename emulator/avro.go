@@ -73,7 +73,7 @@ func plain(value any) any {
 			return string(v)
 		}
 		return base64.StdEncoding.EncodeToString(v)
-	case [16]byte:
+	case [16]byte: // a UUID
 		return fmt.Sprintf("%x-%x-%x-%x-%x", v[:4], v[4:6], v[6:8], v[8:10], v[10:])
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano)

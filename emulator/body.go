@@ -54,8 +54,8 @@ func (c *call) measure(body []byte) {
 	c.rec.BodyHash, c.rec.BodyLen = hex.EncodeToString(sum[:]), int64(len(body))
 }
 
-// rawSum returns, in hex, the CRC-32 and the length of the uncompressed data. For gzip both are the
-// last 8 bytes of the body, which gunzip verifies later.
+// rawSum returns, in hex and little-endian, the CRC-32 and the length of the uncompressed data. For
+// gzip both are the last 8 bytes of the body, which gunzip verifies later.
 func rawSum(body []byte, zipped bool) string {
 	if zipped {
 		return hex.EncodeToString(body[max(0, len(body)-8):])

@@ -45,7 +45,8 @@ func (h hosted) Failures(database, principal string) *mgmt.Result {
 
 // Statistics returns a row for each table of the database that has visible rows: how many requests and
 // rows were stored, and their sizes. Durations come from the remembered requests; a table with none
-// there has durations of 0. The principal is the same in each row.
+// there has durations of 0. The principal is the same in each row, and the start and end are always
+// those of the last minute.
 func (h hosted) Statistics(database, principal string) *mgmt.Result {
 	r := mgmt.NewResult("Database:string, Table:string, StartTime:datetime, EndTime:datetime, Count:long, MinDuration:timespan, MaxDuration:timespan, AvgDuration:timespan, " +
 		"TotalDataSize:long, MinDataSize:long, MaxDataSize:long, TotalRowCount:long, MinRowCount:long, MaxRowCount:long, " +

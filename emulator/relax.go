@@ -29,7 +29,7 @@ func relax(in []byte) []byte {
 		case c == '"' || c == '\'':
 			n = stringEnd(in)
 			out = appendQuoted(out, in[:n])
-		case bytes.HasPrefix(in, []byte("//")):
+		case bytes.HasPrefix(in, []byte("//")): // up to the end of the line, and in is one line
 			n = len(in)
 			out = append(out, ' ')
 		case bytes.HasPrefix(in, []byte("/*")):
@@ -70,7 +70,7 @@ func appendQuoted(out, s []byte) []byte {
 	for i := 0; i < len(inner); i++ {
 		switch {
 		case inner[i] == '\\' && i+1 < len(inner):
-			if i++; inner[i] != '\'' {
+			if i++; inner[i] != '\'' { // in double quotes, ' is not escaped
 				out = append(out, '\\')
 			}
 		case inner[i] == '"':

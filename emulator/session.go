@@ -44,7 +44,8 @@ type properties struct {
 	ClientRequestId string //nolint:revive // as the service spells it
 }
 
-// read decodes the properties of the request; they are empty when it has none.
+// read decodes the properties of the request, which are a JSON object or a string that contains one.
+// They are empty when the request has none.
 func (q asked) read() (p properties, err error) {
 	raw := q.Properties
 	var text string
@@ -113,7 +114,7 @@ func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request, kind Kind) {
 		c.identify(p.ClientRequestId)
 	}
 	limit, badLimit := p.timeout(kind)
-	defer s.console.begin(c, cmp.Or(limit, queryTimeout))()
+	defer s.console.begin(c, cmp.Or(limit, queryTimeout))() // limit is 0 if the option was invalid
 	if c.interrupted(OnArrival, []byte(q.CSL)) {
 		return
 	}
@@ -345,7 +346,7 @@ func (r Row) cells(columns Columns) ([]any, error) {
 	if err != nil || columns == nil {
 		return []any{json.RawMessage(raw), r.at}[:1], err
 	}
-	if r.shape == nil || r.shape.columns == nil { // it came before the columns did
+	if r.shape == nil || r.shape.columns == nil { // it was stored before its table had columns
 		raw, err = (&shape{columns: columns}).row(r.format, r.Raw)
 		if err != nil {
 			return nil, err

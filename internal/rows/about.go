@@ -45,14 +45,14 @@ func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	}
 	switch t.Kind {
 	case "QueryProperties":
-		if key := cell("Key"); key == "" || key == "Visualization" {
+		if key := cell("Key"); key == "" || key == "Visualization" { // version 1 of the answer has no keys
 			var v struct{ Visualization *string }
 			if json.Unmarshal([]byte(cell("Value")), &v) == nil && v.Visualization != nil {
 				a.Visualization = cell("Value")
 			}
 		}
 	case "QueryCompletionInformation", "QueryStatus":
-		text := cell("Payload") + cell("StatusDescription")
+		text := cell("Payload") + cell("StatusDescription") // the column of version 2 or 1; the other is missing
 		r := new(Resources)
 		if strings.Contains(text, "resource_usage") && json.Unmarshal([]byte(text), r) == nil {
 			a.Resources = r

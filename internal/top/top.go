@@ -187,7 +187,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case "p", "space":
 		m.paused = !m.paused
 	}
-	m.lists[m.list] = m.place(len(m.rows()))
+	m.lists[m.list] = m.place(len(m.rows())) // the cursor stays within the list
 	return nil
 }
 

@@ -206,6 +206,7 @@ func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 		s.let(c)
 		return nil
 	}
+	// Two words are a statement; one alone may be a table with such a name.
 	if next := c.after(); t.Kind == TokWord && next.Kind == TokWord {
 		switch strings.ToLower(t.Text) {
 		case "declare", "set", "alias", "restrict":
@@ -279,6 +280,7 @@ func (s *scope) parameter(name, typ, literal string) any {
 			e = s.over(nil).literal(c)
 			c.End()
 		})
+		// The literal of an int is a long, which has to be in the range of an int.
 		if err == nil && (e.typ == typ || typ == "int" && e.typ == "long" && e.of(nil) == parsed("int", literal)) {
 			return e.of(nil)
 		}
@@ -315,6 +317,7 @@ func (s *scope) cast(e expression, typ, name string) any {
 func (s *scope) let(c *Cursor) {
 	name := c.Name()
 	c.Want("=")
+	// Views and functions are not in the subset.
 	if c.Peek().Kind == TokWord && c.Peek().Text == "view" || c.isLambda() {
 		panic(unknown("statement", "let "+name+" = (…) {…}"))
 	}

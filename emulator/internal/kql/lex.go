@@ -65,7 +65,7 @@ func lexOne(text string, command bool) (Token, int, error) {
 	if inner, n, ok, err := lexString(text); ok || err != nil {
 		return Token{Kind: TokText, Text: inner}, n, err
 	}
-	if text[0] == '[' {
+	if text[0] == '[' { // ['a name']; any other [ is a sign, below
 		after := strings.TrimLeft(text[1:], " ")
 		if inner, n, ok, err := lexString(after); ok && err == nil {
 			if skipped := len(text) - len(after) + n; strings.HasPrefix(text[skipped:], "]") {

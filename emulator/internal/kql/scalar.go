@@ -194,7 +194,8 @@ func wantComparable(op, a, b string, equality bool) {
 }
 
 // in reads the list behind in, in~, !in or !in~ (a list of values, an array or a table) and returns
-// the expression that looks left up in it. The tilde ignores case.
+// the expression that looks left up in it. The tilde ignores case. If no value is equal to left, and
+// one cannot be compared because both are null, the result is null.
 func (s *scope) in(c *Cursor, left expression, negated bool) expression {
 	op := "in"
 	fold := c.Sign("~")
@@ -666,7 +667,7 @@ func (s *scope) primary(c *Cursor) expression {
 			c.Next()
 			e := s.scalar(c)
 			c.Want(")")
-			e.name = ""
+			e.name = "" // a column made from brackets is not named after what is in them
 			return e
 		}
 	case TokName:
@@ -757,6 +758,7 @@ func number(c *Cursor, t Token) expression {
 	if v := parsed("long", t.Text); v != nil {
 		return fixed("long", v)
 	}
+	// ParseFloat also takes hexadecimal numbers and underscores, which are not in KQL.
 	if x, err := strconv.ParseFloat(t.Text, 64); err == nil && strings.ContainsAny(t.Text, ".eE") && !strings.ContainsAny(t.Text, "xXpP_") {
 		return fixed("real", x)
 	}

@@ -71,7 +71,7 @@ func parsed(typ, text string) any {
 		if d := decimalOf(text); d != nil {
 			return d
 		}
-	case "real":
+	case "real": // ParseFloat also takes hexadecimal numbers and underscores, which are not in KQL
 		if x, err := strconv.ParseFloat(text, 64); err == nil && !strings.ContainsAny(text, "xX_pP") {
 			return x
 		}

@@ -289,6 +289,7 @@ func (m *Mapping) document() json.RawMessage {
 // showDatabase runs .show database [NAME] …: its schema, streaming policy or principals. A name
 // switches the session to that database, which has to exist and to be readable for the caller.
 func (se *Session) showDatabase(c *kql.Cursor) *Result {
+	// Anything else than these words is the name of a database, and so is a word in brackets.
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
 		name := c.Name()
 		if !strings.EqualFold(name, se.DatabaseName) {

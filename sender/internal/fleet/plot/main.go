@@ -19,6 +19,7 @@ import (
 	"kusto-agent/sender/internal/fleet"
 )
 
+// main reads the flags and calls run; after an error, the exit code is 1.
 func main() {
 	agents := flag.Int("agents", 10_000, "how many agents there are")
 	docs := flag.String("docs", "docs", "the `folder` that the page and the pictures are in; empty: nothing is written")
