@@ -121,7 +121,7 @@ func (c *call) admit() (target, *refusal) {
 		return target{}, notFound("Table", c.rec.Table)
 	}
 	t := target{database: c.rec.Database, table: c.rec.Table, format: f}
-	if schema == nil {
+	if schema == nil { // every name exists
 		return t, nil
 	}
 	return t, c.resolve(&t, schema, principal)

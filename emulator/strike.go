@@ -75,7 +75,7 @@ func (c *call) wait(sc *Script, over <-chan time.Time) {
 // body first.
 func (c *call) misanswer(f Fault) {
 	h := c.w.Header()
-	if f.Status/100 == 3 && f.Header["Location"] == "" {
+	if f.Status/100 == 3 && f.Header["Location"] == "" { // a redirect has to have one
 		h.Set("Location", "/")
 	}
 	for name, value := range f.Header {
@@ -97,7 +97,8 @@ func (c *call) misanswer(f Fault) {
 }
 
 // refusal returns the status and body that the fault answers with, before they are truncated, repeated
-// or sent slowly.
+// or sent slowly. A fault that sets neither As nor Code gets what is usual for its status: an empty
+// body for 3xx and 401, a page of HTML for 502, the service's success for 200, else its JSON error.
 func (f Fault) refusal() *refusal {
 	plain := func(text, ctype string) *refusal {
 		return &refusal{status: f.Status, text: text, contentType: ctype}

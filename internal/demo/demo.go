@@ -73,8 +73,8 @@ type Demo struct {
 	}
 }
 
-// Run runs the demo and removes what it wrote, unless what is stored is not what was
-// written: then the folder stays, and the error names it. Its errors have exit codes.
+// Run runs the demo and then removes its folder. If it fails, for example because what is stored is
+// not what was written, the folder stays, and the error names it. The error has an exit code.
 func (d *Demo) Run(ctx context.Context) (err error) {
 	if d.dir, err = os.MkdirTemp("", "kusto-agent-demo-"); err != nil {
 		return exit.With(exit.Failed, err)

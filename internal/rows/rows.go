@@ -106,7 +106,8 @@ type Left struct {
 	Columns  int // that had no place on the lines of Table
 }
 
-// New returns a printer. The options must have passed Check.
+// New returns a printer that writes tables to w in the form that the options name. The options must
+// have passed Check.
 func New(w Writer, o Options) Printer {
 	p := &printer{o: o, w: w}
 	switch o.Form {

@@ -178,7 +178,7 @@ func (m *model) table(rows []row) []string {
 	width := make([]int, len(all))
 	left := m.width
 	for i, c := range all {
-		if i == 0 || m.width < c.from {
+		if i == 0 || m.width < c.from { // the window is too narrow for the column
 			continue
 		}
 		width[i] = len(c.head)

@@ -450,7 +450,7 @@ func dateDiff(_ *scope, v []any) any {
 	if size == 0 {
 		panic(semantic("datetime_diff(): '%s' is no period that the emulator knows", unit))
 	}
-	return int64(a.Truncate(size).Sub(b.Truncate(size)) / size) // weeks begin on days apart by whole weeks
+	return int64(a.Truncate(size).Sub(b.Truncate(size)) / size) // for weeks, a and b are Sundays now
 }
 
 // dateAdd implements datetime_add(period, n, datetime). In a month that is too short for the day, the

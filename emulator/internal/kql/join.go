@@ -19,6 +19,7 @@ type condition struct{ left, right int }
 // Without a kind it is innerunique.
 func (s *scope) join(c *Cursor, left *Table) *Table {
 	kind := "innerunique"
+	// A parameter is kind=…, or a hint such as hint.strategy=….
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
 		word := c.Peek().Text
 		if !strings.EqualFold(word, "kind") {
@@ -182,6 +183,7 @@ func (s *scope) unionWith(c *Cursor, t *Table) *Table { return s.union(c, t) }
 // number.
 func (s *scope) union(c *Cursor, first *Table) *Table {
 	inner, source := false, ""
+	// A parameter is name=value, or a hint such as hint.concurrency=….
 	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
 		word := c.Next().Text
 		if !c.Sign("=") {

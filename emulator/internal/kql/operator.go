@@ -58,7 +58,7 @@ func (s *scope) from(c *Cursor) *Table {
 	case t.Text == "range" && !called:
 		c.Next()
 		return s.rangeTable(c)
-	case t.Text == "union" && !c.after().is("|"):
+	case t.Text == "union" && !c.after().is("|"): // else a table with the name union
 		c.Next()
 		return s.union(c, nil)
 	case t.Text == "table" && called:
@@ -75,7 +75,7 @@ func (s *scope) from(c *Cursor) *Table {
 		panic(unknown("operator", t.Text))
 	case called:
 		panic(unknown("function", t.Text))
-	case slices.Contains(beyond, t.Text) && c.after().Kind == TokWord:
+	case slices.Contains(beyond, t.Text) && c.after().Kind == TokWord: // KQL has it, the subset does not
 		panic(unknown("operator", t.Text))
 	}
 	name := c.Name()
@@ -105,7 +105,7 @@ func (s *scope) pipeline(c *Cursor, t *Table) *Table {
 		name := c.operatorName()
 		apply := operators[name]
 		if apply == nil {
-			if slices.Contains(beyond, name) {
+			if slices.Contains(beyond, name) { // KQL has it, the subset does not
 				panic(unknown("operator", name))
 			}
 			panic(c.Fault("'" + name + "' is no operator that the emulator knows"))

@@ -287,7 +287,7 @@ func (s *scope) between(c *Cursor, left expression, negated bool) expression {
 	from := s.sum(c)
 	c.Want("..")
 	to := s.sum(c)
-	if from.typ == "datetime" && to.typ == "timespan" { // as long after from
+	if from.typ == "datetime" && to.typ == "timespan" { // to counts from from on
 		begin, span := from, to
 		to = expression{typ: "datetime", of: func(row []any) any { return arithmetic("+", begin.of(row), span.of(row)) }}
 	}

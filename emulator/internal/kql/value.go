@@ -131,7 +131,7 @@ func JSON(v any) json.RawMessage {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // values are plain
+		panic(err) // cannot happen, see above
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

@@ -314,8 +314,9 @@ func (se *Session) deletePolicy(c *kql.Cursor) *Result {
 	return se.databasePolicy(streamingPolicy{})
 }
 
-// drop runs .drop table, which also removes its rows, and the dropping of a mapping. The result is the
-// list of tables that are left.
+// drop runs .drop table NAME [ifexists], which also removes the table's rows, and .drop table NAME
+// ingestion KIND mapping. The result is the list of tables that are left. A table that the schema does
+// not have is an error, except with ifexists.
 func (se *Session) drop(c *kql.Cursor) *Result {
 	if !c.Word("table") {
 		panic(c.Fault("the emulator drops tables and their mappings"))

@@ -138,13 +138,13 @@ func (a *agent) carryOut(now time.Time, action delivery.Action) {
 		a.hand--
 		a.store(number(x.P.Data))
 		a.then(delivery.Ended{P: x.P})
-	case delivery.Spill:
+	case delivery.Spill: // the payload is written to the spool; with Stay, the scheduler keeps it too
 		if !x.Stay {
 			a.hand--
 			a.rest(x.P.Data, x.NotBefore)
 		}
 		a.then(delivery.Spilled{P: x.P, Result: delivery.Kept})
-	case delivery.Return:
+	case delivery.Return: // the payload goes back to the spool
 		a.hand--
 		a.rest(x.P.Data, x.NotBefore)
 		a.then(delivery.Returned{P: x.P})

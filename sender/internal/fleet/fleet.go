@@ -244,7 +244,7 @@ func (p *play) happen(e *event) {
 		}
 		p.agents[e.agent].made(p.now, number)
 	case alarming:
-		if *e.stale {
+		if *e.stale { // the agent has another alarm now
 			return
 		}
 		p.alarms[e.agent] = nil

@@ -76,7 +76,8 @@ func (p *plain) answered(now time.Duration, request any, is answer) {
 	w.next = now + d
 }
 
-// tick starts a request in each worker whose next attempt is due.
+// tick starts a request in each worker whose next attempt is due; next is 0 while a request is under
+// way. now counts from the start of the outage.
 func (p *plain) tick(now time.Duration) {
 	for i := range p.worker {
 		if w := &p.worker[i]; w.next > 0 && w.next <= now {
