@@ -81,8 +81,8 @@ func first[T any](seq iter.Seq[T], n int) iter.Seq[T] {
 	}
 }
 
-// number reads the query parameter name as a whole number of at least 0. It returns absent when the
-// parameter is missing.
+// number reads the query parameter name as a whole number of at least 0; any other text is an error.
+// It returns absent when the parameter is missing.
 func number(q url.Values, name string, absent int) (int, error) {
 	if !q.Has(name) {
 		return absent, nil

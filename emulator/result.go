@@ -65,7 +65,7 @@ type dataSet1 struct {
 	Exceptions []string `json:",omitempty"`
 }
 
-// v1 returns the result as a table of version 1 of the answer format.
+// v1 returns the result as a table of version 1 of the answer format, with this name.
 func (r *result) v1(name string) table1 {
 	t := table1{TableName: name, Columns: []column1{}, Rows: r.Rows}
 	for _, c := range r.Columns {

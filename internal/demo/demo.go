@@ -236,7 +236,7 @@ func (d *Demo) spooled() (records uint64) {
 	return records
 }
 
-// show prints one line of progress.
+// show shows in the line of progress how much is written, stored, and in the spool.
 func (d *Demo) show(line *progress) {
 	bytes, stored := int64(0), 0
 	for _, w := range d.writers {

@@ -99,11 +99,12 @@ func (s *scope) hasSome(c *Cursor, left expression, all bool) expression {
 	}}
 }
 
-// matches reads the pattern of matches regex and returns the expression that matches left with it.
+// matches reads the regular expression behind the words matches regex and returns the expression that
+// tests whether it matches a part of left.
 func (s *scope) matches(c *Cursor, left expression) expression {
 	right := s.sum(c)
 	isText("matches regex", left.typ, right.typ)
-	known := make(map[string]*regexp.Regexp) // most often one
+	known := make(map[string]*regexp.Regexp) // compiled so far; most often there is only one
 	return expression{typ: "bool", of: func(row []any) any {
 		pattern := textOf(right.of(row))
 		if known[pattern] == nil {
