@@ -50,7 +50,7 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 		log.Warn("batch was refused, bisecting it to find the bad records", "activity", ans.ActivityID, "err", ans.Err,
 			"fix", "nothing, the valid records are sent, and the bad ones go to quarantine")
 	case delivery.SizeLearned:
-		log.Warn("batch is larger than the service takes, batches of this table are kept smaller", "bytes", n.Count, "activity", ans.ActivityID, "err", ans.Err,
+		log.Warn("batch was refused as too large: it is split and sent again if possible, later ones of its table are smaller", "bytes", n.Count, "activity", ans.ActivityID, "err", ans.Err,
 			"fix", "nothing, larger ones are tried again after 15 minutes; to spare these requests set batch.max_size of its inputs to the limit of the service")
 	case delivery.UnknownAtStop:
 		log.Warn("outcome of a batch is unknown at shutdown, it will be sent again after the next start and may be stored twice")

@@ -57,11 +57,13 @@ func takenBy(in *Input) string {
 	return "parse is " + in.Parse
 }
 
-// syslog checks the keys for lines of syslog, of which only the time zone can be set.
+// syslog checks the section time of an input whose lines are parsed as syslog, and reports
+// mistakes. Of its keys only the time zone may be given: member and layout are reported, since
+// parsing syslog sets them by itself. at is the path of the input in the file src.
 func (l *loader) syslog(in *Input, src *source, at string) {
 	for _, key := range []string{"time.member", "time.layout"} {
 		if src.given(join(at, key)) {
-			src.bad(join(at, key), "only with %s: regex, and %s, which knows its times; leave it out", takenKey(in), takenBy(in))
+			src.bad(join(at, key), "only for %[1]s: regex; %[1]s: syslog sets it by itself, leave it out", takenKey(in))
 		}
 	}
 	var bad *tail.TimeError
