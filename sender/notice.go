@@ -9,9 +9,9 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// logNotice writes a notice of the delivery machine to the log. A notice about a route is logged with
-// database and table, one about a cluster with the cluster, and one about a payload also with its
-// batch id, attempt and number of records.
+// logNotice writes a notice of the delivery machine to the log, with advice in the attribute fix if
+// there is any. A notice about a route is logged with database and table, one about a cluster with
+// the cluster, and one about a payload also with its batch id, attempt and number of records.
 func (s *Sender) logNotice(n *delivery.Notice) {
 	log := s.o.Logger
 	if n.Route.Table != "" {
@@ -59,8 +59,8 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 	}
 }
 
-// logDown logs at level Warn that a route or cluster is down: what is the message. The last error of
-// the requests that failed is added if there was one.
+// logDown logs at level Warn that a route or cluster is down: what is the message. The log line has
+// how long nothing was accepted and, if a request was answered, the last error.
 func logDown(log *slog.Logger, what string, n *delivery.Notice) {
 	if e := n.Last; e != nil {
 		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, retryFix(kusto.Retry)))

@@ -10,11 +10,11 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// Reload replaces the settings and the list of clusters while the sender runs. Payloads in hand keep
-// their places in the queues, and requests in flight end with the old settings; payloads that wait for
-// send.rate_limit wait for the new limit. A cluster that is no longer listed gets no new payloads, but
-// what is in hand and in the spool for it is still sent. Routes and clusters that are held are probed
-// at once, since a person may have fixed the cause.
+// Reload replaces the settings and the list of clusters while the sender runs. Payloads in hand
+// (taken over and not ended) keep their places in the queues, and requests in flight end with the
+// old settings; payloads that wait for send.rate_limit wait for the new limit. A cluster that is no
+// longer listed gets no new payloads, but what is in hand and in the spool for it is still sent.
+// Routes and clusters that are held are probed at once, since a person may have fixed the cause.
 func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 	s.mu.Lock()
 	if cfg.RateLimit != s.o.Config.RateLimit {
@@ -26,10 +26,10 @@ func (s *Sender) Reload(cfg Config, clusters []Cluster) {
 	replaced, added := s.setClients(clusters)
 	s.mu.Unlock()
 	s.apply(delivery.Configure{Settings: settingsOf(cfg), Clusters: targetsOf(clusters)})
-	if added { // what Run does at its start may have come before this
+	if added { // Run looks into the spool once, at its start, which may have been before this
 		s.restock()
 	}
-	for _, c := range replaced {
+	for _, c := range replaced { // no request uses these any more
 		c.Close()
 	}
 }
@@ -53,9 +53,9 @@ func targetsOf(clusters []Cluster) []delivery.Target {
 	return targets
 }
 
-// newLimiter returns a limiter for send.rate_limit in bytes a second, or nil if there is no limit. Its
-// burst is large enough for one payload of any size, but only one second's worth of it may be used at
-// the beginning.
+// newLimiter returns a limiter for send.rate_limit in bytes a second, or nil if there is no limit.
+// Its burst is large enough for one payload of any size, but at the beginning no more than the
+// bytes of one second may pass at once.
 func newLimiter(cfg Config) *rate.Limiter {
 	n := int(cfg.RateLimit)
 	if n <= 0 {
@@ -66,9 +66,10 @@ func newLimiter(cfg Config) *rate.Limiter {
 	return l
 }
 
-// setClients stores the client of each cluster under its URL. A client that it replaces is returned in
-// replaced if no request uses it, for the caller to close; otherwise ingest closes it after its last
-// request. added reports whether a URL had no client before. The caller holds mu, or is New.
+// setClients stores the client of each cluster under its URL; a URL that already has the same
+// Ingester keeps its client. A client that is replaced is returned in replaced if no request uses
+// it, for the caller to close; otherwise ingest closes it after its last request. added reports
+// whether a URL had no client before. The caller holds mu, or is New.
 func (s *Sender) setClients(clusters []Cluster) (replaced []*client, added bool) {
 	for _, c := range clusters {
 		is := s.clients[c.URL]
@@ -102,9 +103,9 @@ func (c *client) Close() {
 	}
 }
 
-// ingest makes one request with the client that is configured for the cluster URL at this moment, and
-// returns the answer. If the client was replaced during the request, and this was its last request,
-// the client is closed.
+// ingest makes one request with the client that is configured for the cluster URL at this moment,
+// and returns the answer. The URL must have a client. If the client was replaced during the
+// request, and this was its last request, the client is closed.
 func (s *Sender) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
 	s.mu.Lock()
 	c := s.clients[url]

@@ -28,7 +28,7 @@ func (s *Sender) request(p *delivery.Payload) {
 		s.o.Metrics.Retry()
 	}
 	s.begin(p)
-	// Neither the limit nor the journal counts for patience: it begins here.
+	// Neither the limit nor the journal counts for retry.patience: it begins here.
 	s.report(delivery.Asked{P: p})
 	began := time.Now()
 	ans := s.ingest(ctx, d.Route.Cluster, &kusto.Ingest{
@@ -91,8 +91,8 @@ func (s *Sender) waitForRate(ctx context.Context, bytes int) error {
 	}
 }
 
-// outcome returns the value of the metric label outcome. Every verdict for which the service answered
-// with something other than acceptance is "refused".
+// outcome returns the value of the metric label outcome for a verdict. Every verdict without a case
+// of its own is "refused", also the one that there was no token for the request.
 func outcome(v kusto.Verdict) string {
 	switch v {
 	case kusto.Accepted:
@@ -124,9 +124,10 @@ func (s *Sender) begin(p *delivery.Payload) {
 	_ = s.o.Batches.Begin(p.Data)
 }
 
-// end writes the outcome of a payload to the journal and to the spool, if it has a copy there. It then
-// counts the records in the books and metrics, gives the memory of the payload back, and reports
-// Ended. The payload must not be used after that.
+// end writes the outcome of a payload to the journal and to the spool, if it has a copy there. It
+// then counts the records in the books (what became of the records of each input) and in the
+// metrics, gives the memory of the payload back, and reports Ended. The payload must not be used
+// after that.
 func (s *Sender) end(p *delivery.Payload, how record.Outcome) {
 	d := p.Data
 	s.close(p, how)
@@ -141,29 +142,31 @@ func (s *Sender) end(p *delivery.Payload, how record.Outcome) {
 	s.report(delivery.Ended{P: p})
 }
 
-// close writes the outcome of a payload to the journal, under each id by which the journal may know
-// it, and removes its copy from the spool, if there is one. Write errors are left to the journal.
+// close writes the outcome of a payload to the journal, and ends its copy in the spool, if there is
+// one. Where the bytes of the payload are, its Place, says which entries that takes: see the cases.
+// Errors of these writes are left to the journal, which logs them.
 func (s *Sender) close(p *delivery.Payload, how record.Outcome) {
 	d := p.Data
 	switch p.Place {
-	case delivery.Spooled:
+	case delivery.Spooled: // it is in the spool under its own id
 		_ = s.o.Replays.EndReplay(d.ID, how)
 		s.o.Backlog.Done(d.ID, how)
-	case delivery.Rebuilt:
+	case delivery.Rebuilt: // the spool has a damaged copy under p.Frame; it was made again as d.ID
 		_ = s.o.Batches.End(d.ID, how)
 		_ = s.o.Replays.EndReplay(p.Frame, record.Replaced)
 		s.o.Backlog.Done(p.Frame, record.Replaced)
-	case delivery.Perhaps:
+	case delivery.Perhaps: // a write to the spool failed, and may have reached the disk
 		_ = s.o.Batches.End(d.ID, how)
-		_ = s.o.Replays.EndReplay(d.ID, how) // of the frame that the next start may find
+		_ = s.o.Replays.EndReplay(d.ID, how) // for the copy that the next start may find there
 	default:
 		_ = s.o.Batches.End(d.ID, how)
 	}
 }
 
-// divide splits a payload that was refused, or is too large, into two halves, writes the split to the
-// journal, and reports Divided with the halves, or NotDivided with the reason. The halves of a payload
-// in the spool are written to the spool before the payload is removed there.
+// divide splits a payload that was refused, or is too large, into two halves, writes the split to
+// the journal, and reports Divided with the halves, or NotDivided with the reason. The halves of a
+// payload in the spool are written to the spool before the payload is removed there. The memory of
+// the payload is given back once it is divided.
 func (s *Sender) divide(p *delivery.Payload) {
 	halves, err := s.o.Divider.Split(p.Data)
 	switch {
@@ -174,7 +177,7 @@ func (s *Sender) divide(p *delivery.Payload) {
 		s.report(delivery.NotDivided{P: p, Why: delivery.Failed, Err: err})
 		return
 	case p.Place.InSpool():
-		if !s.holdHalves(p, halves) { // the spool tells why
+		if !s.holdHalves(p, halves) { // the spool logs why
 			s.report(delivery.NotDivided{P: p, Why: delivery.SpoolFull})
 			return
 		}
@@ -185,19 +188,19 @@ func (s *Sender) divide(p *delivery.Payload) {
 		}
 		_ = s.o.Batches.Split(p.Data.ID, halves)
 		if p.Place == delivery.Perhaps {
-			_ = s.o.Replays.EndReplay(p.Data.ID, record.Split)
+			_ = s.o.Replays.EndReplay(p.Data.ID, record.Split) // for a copy that the next start may find
 		}
 	}
 	s.o.Memory.Release(p.Data)
 	s.report(delivery.Divided{P: p, Halves: halves})
 }
 
-// holdHalves writes both halves to the spool and reports whether it did. If one write fails, it ends
-// the halves in journal and spool as Replaced, gives their memory back and returns false; the payload
-// itself is unchanged then.
+// holdHalves writes both halves of the payload p to the spool and reports whether it did. If one
+// write fails, it ends the halves in journal and spool as Replaced, gives their memory back and
+// returns false; p itself is unchanged then.
 func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool {
 	for i, h := range halves {
-		h.Replaces = p.Frame // so that a restart knows which of them to leave out
+		h.Replaces = p.Frame // a restart that finds p waiting in the spool then leaves its halves out
 		_ = s.o.Batches.Begin(h)
 		if s.o.Spill.Hold(h) == nil {
 			_ = s.o.Batches.End(h.ID, record.Spooled)
@@ -207,9 +210,9 @@ func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool 
 			_ = s.o.Replays.EndReplay(kept.ID, record.Replaced)
 			s.o.Backlog.Done(kept.ID, record.Replaced)
 		}
-		_ = s.o.Replays.EndReplay(h.ID, record.Replaced) // of the frame that the next start may find
+		_ = s.o.Replays.EndReplay(h.ID, record.Replaced) // for a copy that the next start may find
 		for _, h := range halves {
-			_ = s.o.Batches.End(h.ID, record.Replaced) // if it was begun and no more
+			_ = s.o.Batches.End(h.ID, record.Replaced) // has an effect only on a half that is begun
 			s.o.Memory.Release(h)
 		}
 		return false

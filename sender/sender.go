@@ -194,9 +194,10 @@ func New(o Options) *Sender {
 	return s
 }
 
-// Run sends payloads until ctx ends. It then cancels the requests in flight and returns when their
-// goroutines have ended. The caller calls Keep afterwards to bring the payloads left in hand to the
-// spool.
+// Run sends payloads until ctx ends. Between events it gives the delivery machine, which decides
+// what to send, a Tick at each time that its Alarm names. At the end it cancels the requests in
+// flight and returns when their goroutines have ended. The caller calls Keep afterwards to bring
+// the payloads left in hand to the spool.
 func (s *Sender) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.ctx = ctx
@@ -226,7 +227,8 @@ func (s *Sender) Run(ctx context.Context) {
 	s.work.Wait()
 }
 
-// restock tells the delivery machine what the spool has for each route whose cluster has a client.
+// restock tells the delivery machine of each route that has payloads in the spool and whose cluster
+// has a client, so that they are fetched and sent.
 func (s *Sender) restock() {
 	for _, r := range s.o.Stock.Routes() {
 		if s.Serves(r.Cluster) {
@@ -247,8 +249,9 @@ func (s *Sender) Expect(r record.Route) {
 	s.apply(delivery.Restock{Route: r})
 }
 
-// Credit returns how many payloads of the route may be in hand, and whether its route and cluster are
-// up. A route that is down or held may have two, and up to two more that are also in the spool.
+// Credit returns how many payloads of the route may be in hand (taken over and not ended), and
+// whether the route and its cluster are up. A route that is down or held may have two, and up to
+// two more that also lie in the spool.
 func (s *Sender) Credit(r record.Route) (payloads int, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,16 +266,17 @@ func (s *Sender) Largest(r record.Route) int {
 	return s.m.Largest(r, time.Now())
 }
 
-// Serves reports whether the agent sends to the cluster at url.
+// Serves reports whether the sender has a client for the cluster at url, and so sends what is in
+// hand and in the spool for it.
 func (s *Sender) Serves(url string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.m.Serves(url)
 }
 
-// Drain stops the replay from the spool and waits. It returns nil when no payload is in hand,
-// or when all that are left wait for a route or cluster that is down or held, and otherwise the error
-// of ctx.
+// Drain stops the replay from the spool and waits for the payloads in hand. It returns nil when
+// none is left, or when all that are left wait for a route or cluster that is down or held, for
+// however short a time, and otherwise the error of ctx.
 func (s *Sender) Drain(ctx context.Context) error {
 	s.apply(delivery.Drain{})
 	for {
@@ -301,10 +305,10 @@ func (s *Sender) Progress() Progress {
 	return s.m.Progress(time.Now(), s.o.Config.Retry.Patience.D(), s.o.Stock.Waiting)
 }
 
-// Keep writes the payloads left in hand to the spool, after Run has returned, and waits until that is
-// done. kept is how many it wrote; left is how many the spool did not take: the next start finds these
-// in the journal as begun, or reads them from their files again. A payload whose request was canceled
-// after its body was sent is logged, since it may be stored twice.
+// Keep writes the payloads left in hand to the spool, after Run has returned, and waits until that
+// is done. kept is how many it wrote; left is how many the spool did not take: the next start finds
+// these in the journal as begun, or reads them from their files again. A payload whose request was
+// canceled after its body was sent is logged, since it may be stored twice.
 func (s *Sender) Keep() (kept, left int) {
 	s.mu.Lock()
 	before, _ := s.m.Left()
@@ -324,8 +328,8 @@ func (s *Sender) Keep() (kept, left int) {
 	}
 }
 
-// watch returns a channel that is closed after the next event that the machine was given, or when a
-// writer to the spool ends. The caller holds mu.
+// watch returns a channel that is closed after the next event of the delivery machine, or when a
+// goroutine that writes to the spool ends. The caller holds mu.
 func (s *Sender) watch() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})

@@ -15,10 +15,10 @@ func (s *Sender) apply(e delivery.Event) { s.applyFrom(e, false) }
 // blocks while it writes the end of a payload, since such a goroutine may wait for the disk.
 func (s *Sender) report(e delivery.Event) { s.applyFrom(e, true) }
 
-// applyFrom gives an event to the machine and carries out the actions that it returns. Actions that do
-// I/O are started under mu, in goroutines of their own; calls into other packages follow after mu is
-// released. worker says that the caller is such a goroutine: it then writes the end of a payload
-// itself, in place of starting another goroutine.
+// applyFrom gives an event to the delivery machine and carries out the actions that it returns.
+// Actions that do I/O are started under mu, in goroutines of their own; calls into other packages
+// follow after mu is released. worker says that the caller is such a goroutine: it then writes the
+// end of a payload itself, in place of starting another goroutine.
 func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 	var buf [4]delivery.Action
 	s.mu.Lock()
@@ -53,8 +53,8 @@ func (s *Sender) applyFrom(e delivery.Event, worker bool) {
 }
 
 // stocked returns the event with its field Stock set to what the spool has for the route at this
-// moment; events without that field are returned unchanged. The caller holds mu, so that the count is
-// not older than the event of a payload that went to the spool meanwhile.
+// moment; events without that field are returned unchanged. The caller holds mu, so that no event
+// about a payload that went to the spool comes between this count and its use.
 func (s *Sender) stocked(e delivery.Event) delivery.Event {
 	switch e := e.(type) {
 	case delivery.Fetched:
@@ -70,9 +70,9 @@ func (s *Sender) stocked(e delivery.Event) delivery.Event {
 	return e
 }
 
-// start starts a goroutine for an action that does I/O; for other actions it does nothing. worker says
-// that the caller carries out End itself. The caller holds mu, so that Run, which waits for these
-// goroutines, misses none.
+// start starts a goroutine for an action that does I/O, or queues a write to the spool; for other
+// actions it does nothing. worker says that the caller is a goroutine that carries out End itself.
+// The caller holds mu, so that Run, which waits for these goroutines, misses none.
 func (s *Sender) start(a delivery.Action, worker bool) {
 	switch a := a.(type) {
 	case delivery.Request:
@@ -103,8 +103,9 @@ func (s *Sender) condition() delivery.Condition {
 	return delivery.Healthy
 }
 
-// stock returns how many payloads of a route the spool can give out now, or when the next one is due.
-// While one is ready, the number counts all that wait, also those that are not due yet.
+// stock returns what the spool has for a route. If a payload can be given out now, Ready is the
+// number of all payloads that wait there, also of those whose next attempt is later; otherwise Next
+// is when the first of them is due, zero if none waits.
 func (s *Sender) stock(r record.Route) delivery.Stock {
 	ready, due := s.o.Stock.Ready(r, time.Now())
 	if ready {

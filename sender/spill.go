@@ -12,8 +12,9 @@ import (
 // its syncs.
 const maxWriters = 8
 
-// write queues a Spill or Return for the goroutines that write to the spool, and starts one more if
-// fewer than maxWriters run. The caller holds mu.
+// write queues a Spill (write a payload to the spool) or a Return (give one back to the spool) for
+// the goroutines that write to the spool, and starts one more of these if fewer than maxWriters
+// run. The caller holds mu.
 func (s *Sender) write(a delivery.Action) {
 	s.writes = append(s.writes, a)
 	if s.writers < maxWriters {
@@ -44,8 +45,10 @@ func (s *Sender) writeLoop() {
 	s.announce()
 }
 
-// spill writes one payload to the spool and reports Spilled with the result. If it was written and is
-// not to stay in hand, its records are counted as spooled and its memory is given back.
+// spill writes one payload to the spool and reports Spilled with the result. A payload that was
+// written and does not stay in hand (a.Stay) is counted as spooled, and its memory is given back;
+// the spool gives it out again no sooner than a.NotBefore. Until Spilled is reported its id is in
+// onWay, for which awaitSpill waits.
 func (s *Sender) spill(a delivery.Spill) {
 	d := a.P.Data
 	s.mu.Lock()
@@ -66,12 +69,12 @@ func (s *Sender) spill(a delivery.Spill) {
 }
 
 // store writes a payload to the spool and returns whether it is there. Before that it writes a
-// begin to the journal, which refuses the end of a batch that has none. A payload that stays in
-// hand, or has a time before which it is not sent, is written with Hold: the spool then does not
-// give it out to anybody else.
+// begin to the journal, which accepts the end of a batch only after its begin. A payload that stays
+// in hand, or that has a time before which it is not sent, is written with Hold: the spool then
+// counts it as given out, and does not give it out a second time.
 func (s *Sender) store(a delivery.Spill) delivery.SpillResult {
 	if s.o.Spill.Health() != nil {
-		return delivery.NoRoom // nothing was tried
+		return delivery.NoRoom // nothing was written
 	}
 	d := a.P.Data
 	_ = s.o.Batches.Begin(d)
@@ -92,9 +95,11 @@ func (s *Sender) store(a delivery.Spill) delivery.SpillResult {
 	return delivery.Doubtful
 }
 
-// giveBack returns a payload that came out of the spool to the spool, gives its memory back and
-// reports Returned. Of a payload that was made again under another id this id is ended as Replaced:
-// the next Next makes the payload again.
+// giveBack returns a payload that came out of the spool to the spool, which gives it out again no
+// sooner than a.NotBefore. It gives the memory of the payload back and reports Returned. A payload
+// with the place Rebuilt was read again from its files, under a new id, because its copy in the
+// spool is damaged: that id is ended as Replaced, and the spool makes the payload again when it
+// next gives it out.
 func (s *Sender) giveBack(a delivery.Return) {
 	d := a.P.Data
 	if a.P.Place == delivery.Rebuilt {
@@ -106,9 +111,9 @@ func (s *Sender) giveBack(a delivery.Return) {
 	s.report(delivery.Returned{P: a.P})
 }
 
-// fetch reads the next payload of the ticket's route from the spool and reports Fetched, or NotFetched
-// if there is no memory for it or the spool has none to give. must has it read even without free
-// memory.
+// fetch reads the next payload of the route of a ticket (a request slot to be filled from the
+// spool) and reports Fetched, or NotFetched if there is no memory for it or the spool has none to
+// give. If must is set, the payload is read even without free memory.
 func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 	r := t.Route()
 	if !s.o.Memory.Reserve(must) {
@@ -121,24 +126,26 @@ func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 		s.report(delivery.NotFetched{Ticket: t})
 		return
 	}
-	s.awaitSpill(frame)
+	s.awaitSpill(frame) // the spool gives out what it has before its spill is in journal and books
 	d.Inputs(s.o.Books.Unspooled)
 	s.o.Memory.Adopt(d)
 	s.o.Memory.Unreserve()
 	s.report(delivery.Fetched{Ticket: t, Data: d, Frame: frame})
 }
 
-// AwaitSpilled returns once the journal and the books have taken in every one of these payloads that
-// is being written to the spool at this moment. Who ends a payload in the spool calls it first: its
-// end must follow its end as spooled.
+// AwaitSpilled waits for those of the payloads that are being written to the spool at this moment,
+// and returns once the journal and the books have recorded them as spooled. It must be called
+// before a payload in the spool is ended, because the journal must record that end after the end as
+// spooled.
 func (s *Sender) AwaitSpilled(ids []record.BatchID) {
 	for _, id := range ids {
 		s.awaitSpill(id)
 	}
 }
 
-// awaitSpill waits until the payload is not being written to the spool any more, and the journal and
-// the books know the result: the spool can give a payload out before that.
+// awaitSpill waits as long as a payload with the id frame is being written to the spool by spill.
+// Then the journal and the books have recorded the result, which the spool does not wait for before
+// it gives the payload out.
 func (s *Sender) awaitSpill(frame record.BatchID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,8 +57,10 @@ func (s *Sender) Status() (routes []RouteStatus, clusters []ClusterStatus) {
 	return routes, clusters
 }
 
-// holdOf returns why a route or cluster is not up, in the form of a Hold also where it is down or
-// about to be; nil if it is up. held wins over f.
+// holdOf returns why a route or cluster is not up, in the form of a Hold: held if it is held;
+// otherwise, if it is down or its last requests failed, a Hold with what f says, since when and
+// with which error. f.Last is nil as long as no request was answered. The result is nil if both are
+// nil: it is up.
 func holdOf(held *Hold, f *delivery.Failing) *Hold {
 	if held != nil || f == nil {
 		return held

@@ -24,7 +24,7 @@ func (m *Machine) take(e Take) {
 }
 
 // remove takes a payload that has ended, or lies in the spool now, out of the counts of payloads in
-// hand. It changes no queue: the payload is in none.
+// hand, and ends the extra credit of its route for it. It changes no queue: the payload is in none.
 func (m *Machine) remove(p *Payload) {
 	m.left--
 	p.unlend()
@@ -33,9 +33,10 @@ func (m *Machine) remove(p *Payload) {
 	}
 }
 
-// asked handles Asked: the request of the payload leaves now. It starts the patience of the route and
-// of the cluster, unless the payload has proven to fail alone, so that another failure of it would say
-// nothing about them.
+// asked handles Asked: the request of the payload leaves now. It notes the time and how many
+// payloads the route has accepted so far. It starts the patience of the route and of the cluster,
+// unless the payload has proven to fail alone, so that another failure of it would say nothing
+// about them.
 func (m *Machine) asked(p *Payload) {
 	r := p.route
 	p.asked, p.askedAt = m.now, r.accepted
@@ -73,7 +74,7 @@ func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	case kusto.Auth:
 		m.auth(p, ans)
 	case kusto.Hold:
-		if m.isOwn(p) {
+		if m.isOwn(p) { // the route accepts others: this payload alone is refused
 			m.failed(p, ans)
 			return
 		}
@@ -82,6 +83,7 @@ func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 		if ans.Verdict == kusto.TooLarge && r.sizes.refuse(p.Data.RawBytes, m.now) {
 			m.emit(Notice{What: SizeLearned, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *ans, Count: r.sizes.largest(m.now)})
 		}
+		// Halving finds nothing in a single record, or where the service found no usable record at all.
 		if p.Data.Records == 1 || ans.Verdict == kusto.BadData && ans.Err.Empty() {
 			m.quarantine(p, ans)
 			return
@@ -96,14 +98,14 @@ func (m *Machine) answered(p *Payload, ans *kusto.Answer) {
 	}
 }
 
-// accept ends a payload that the service stored, and resets the failures and pauses of its route and
-// cluster.
+// accept ends a payload that the service stored, resets the failures of its route and cluster, and
+// ends their pauses after throttling.
 func (m *Machine) accept(p *Payload) {
 	r, c := p.route, p.route.cluster
 	r.accepted++
 	r.records += uint64(p.Data.Records)
 	r.last = m.now
-	if p.asked.After(r.throttled) { // else it says nothing of what was asked for since
+	if p.asked.After(r.throttled) { // else it was sent before the 429, and does not show that the pause can end
 		r.throttles, r.paused, r.longTold = 0, time.Time{}, false
 	}
 	r.sizes.accept(p.Data.RawBytes)
@@ -154,16 +156,18 @@ func (m *Machine) clusterRecovered(c *cluster) {
 }
 
 // isOwn reports whether a failure is the fault of the payload and says nothing about its route: the
-// route accepted another payload since this request began or since this payload failed before, or that
-// was so at proven failures of this payload already.
+// route accepted another payload since this request began or since this payload failed before. It
+// is also true once that was so at as many failures of this payload as proven says.
 func (m *Machine) isOwn(p *Payload) bool {
 	r := p.route
 	return r.accepted > p.askedAt || p.failures > 0 && r.accepted > p.failedAt || p.strikes >= proven
 }
 
-// failed handles a request that may be made again. A failure that is the payload's own counts against
-// the payload, any other against the route and cluster. The payload is queued for a retry after a
-// backoff, or returns to the spool.
+// failed handles a request that may be made again. A failure that is the payload's own, since the
+// route accepts others, counts against the payload and not for patience; any other counts against
+// the route and cluster. The payload waits for a backoff, or for the Retry-After of the answer if
+// that is longer, in memory or in the spool. Once it has failed long enough by itself it is marked
+// as failing alone.
 func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	own := m.isOwn(p)
@@ -189,7 +193,7 @@ func (m *Machine) failed(p *Payload, ans *kusto.Answer) {
 
 // blame counts a failure against the route and the cluster, and delays the next probe if they are
 // down. It emits the notice Retrying, unless the last notice was about the same verdict, status and
-// code. asked is the delay that the service asked for.
+// code. asked is the delay that the service asked for; 0: none.
 func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	r, c := p.route, p.route.cluster
 	r.failures++
@@ -199,7 +203,7 @@ func (m *Machine) blame(p *Payload, ans *kusto.Answer, asked time.Duration) {
 	if ans.Err != nil {
 		what += " " + ans.Err.Code
 	}
-	everywhere := ans.Verdict == kusto.NotSent || ans.Verdict == kusto.Auth // it is so for all routes
+	everywhere := ans.Verdict == kusto.NotSent || ans.Verdict == kusto.Auth // no connection or token: the same for all routes
 	if r.told == what || everywhere && c.told == what {
 		return
 	}
@@ -225,8 +229,9 @@ func (m *Machine) again(n int, ans *kusto.Answer, asked time.Duration) time.Dura
 	return max(wait, asked)
 }
 
-// closeGates is called after a request failed. If the route or its cluster is down, it counts a failed
-// probe and delays the next one.
+// closeGates is called after a request failed with the answer ans. If the route or its cluster is
+// down, it counts a failed probe and delays the next one, by asked at least, the delay that the
+// service asked for.
 func (m *Machine) closeGates(r *route, ans *kusto.Answer, asked time.Duration) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if b.down {
@@ -257,14 +262,14 @@ func (m *Machine) enough(p *Payload) bool {
 	return p.Data.Attempt >= attempts && (p.replayed || m.now.Sub(p.first) >= m.settings.Patience)
 }
 
-// throttled handles a 429: it lowers the number of slots of the cluster and pauses the route. If two
-// routes are throttled with no acceptance between, the whole cluster pauses. The payload waits for its
-// route; it does not count as failed.
+// throttled handles a 429: it lowers the number of slots of the cluster and pauses the route,
+// longer each time. If two routes are throttled with no acceptance between, the whole cluster
+// pauses. The payload waits for its route; it does not count as failed.
 func (m *Machine) throttled(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	c.throttle(p.asked, m.now)
 	asked := m.pause(r, ans)
-	if p.asked.After(r.throttled) {
+	if p.asked.After(r.throttled) { // requests that are throttled together count once
 		r.throttled = m.now
 		if r.throttles++; r.throttles > 1 {
 			r.paused = later(r.paused, m.now.Add(m.delay(r.throttles)))
@@ -274,7 +279,7 @@ func (m *Machine) throttled(p *Payload, ans *kusto.Answer) {
 		c.paused = later(c.paused, earlierOf(r.paused, c.throttler.paused))
 	}
 	c.throttler = r
-	if r.accepted == p.askedAt {
+	if r.accepted == p.askedAt { // the route accepted nothing since this request began
 		m.blame(p, ans, asked)
 	}
 	p.notBefore = later(r.paused, m.now.Add(m.delay(max(r.throttles, 1))))
@@ -293,27 +298,27 @@ func earlierOf(a, b time.Time) time.Time {
 // one that was refused.
 const renewEvery = 30 * time.Second
 
-// auth handles a refused or missing token. If the token may be stale, the request is made once more at
-// once with a fresh one. A fresh token that is refused too, or a fault in the credentials, holds the
-// cluster, since all its routes use the same token. If there is no token just now, or others are
-// accepted with this token, the payload is retried like after any failure.
+// auth handles a refused or missing token. If the token may be stale, the request is made once more
+// at once with a fresh one. A fresh token that is refused too, or a fault in the credentials, holds
+// the cluster, since all its routes use the same token. If there is no token just now, or others
+// are accepted with this token, the payload is retried like after any failure.
 func (m *Machine) auth(p *Payload, ans *kusto.Answer) {
 	r, c := p.route, p.route.cluster
 	works := c.accepted > c.renewal // something was accepted since the token was last renewed
 	switch {
 	case ans.Token() == kusto.TokenLater:
 		m.failed(p, ans) // there is none now
-	case ans.Status == 0:
+	case ans.Status == 0: // no request was made: the credentials are at fault
 		m.holdCluster(p, ans, holdCredentials)
 	case c.renewed.IsZero(), p.asked.Before(c.renewed), works && m.now.Sub(c.renewed) >= renewEvery:
-		if !p.asked.Before(c.renewed) {
+		if !p.asked.Before(c.renewed) { // else the token was renewed since this request began
 			c.renewed, c.renewal = m.now, c.accepted
 		}
 		if m.phase != serving {
 			m.queueFirst(p)
 			return
 		}
-		m.occupy(r)
+		m.occupy(r) // answered has freed the slot
 		m.request(p)
 	case works:
 		m.failed(p, ans) // it is refused for this request alone
@@ -359,7 +364,7 @@ func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
 		m.clusterRecovered(c) // the service answered: it is the route that is refused
 	}
 	p.notBefore = m.now.Add(m.delay(p.failures))
-	if p.refusal != nil {
+	if p.refusal != nil { // it waits for room in quarantine, and no request is made for it
 		m.enqueue(p)
 		return
 	}
@@ -374,8 +379,9 @@ func (m *Machine) divide(p *Payload) {
 	m.emit(Divide{p})
 }
 
-// divided handles Divided: the halves take the place of their payload at the head of the queue of its
-// route, the first half first, and the payload leaves the machine.
+// divided handles Divided: the halves take the place of their payload at the head of the queue of
+// its route, the first half first, and the payload leaves the machine. The halves of a refused
+// payload share one search, which counts the requests that are made to find the bad records.
 func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	r := p.route
 	r.busy--
@@ -383,7 +389,7 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 		p.search = &search{}
 		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *p.refusal})
 	}
-	if p.uncertain { // the halves have ids of their own
+	if p.uncertain { // it may be stored, and the halves are sent under ids of their own
 		m.emit(Notice{What: UnknownReplaced, Cluster: r.cluster.name, Route: r.name, Batch: p.batch()})
 	}
 	for i := len(halves) - 1; i >= 0; i-- {
@@ -402,9 +408,10 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	m.look(r)
 }
 
-// notDivided handles NotDivided. A refused payload goes to quarantine if it cannot be divided
-// (IsWhole) and is retried later if the spool has no room for the halves; any other failure holds the
-// route. A payload that was to be divided before its first request is sent undivided.
+// notDivided handles NotDivided; why is the reason, and err the error if the reason is Failed. A
+// refused payload goes to quarantine if it cannot be divided (IsWhole) and is retried later if the
+// spool has no room for the halves; any other failure holds the route. A payload that was to be
+// divided before its first request, p.refusal is nil, is sent undivided.
 func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	r := p.route
 	r.busy--
@@ -418,11 +425,11 @@ func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	case IsWhole:
 		p.parts = IsWhole
 		m.quarantine(p, p.refusal)
-	case SpoolFull: // the spool tells why
+	case SpoolFull: // the spool logs why
 		p.failures++
 		p.failedAt = r.accepted
 		p.notBefore = m.now.Add(m.delay(p.failures))
-		p.refusal = nil // it is asked for again
+		p.refusal = nil // another request is made, whose answer decides anew
 		m.recovered(r)
 		m.putBack(p)
 	default:
@@ -450,9 +457,9 @@ func (m *Machine) quarantined(p *Payload) {
 	m.look(r)
 }
 
-// notQuarantined handles NotQuarantined. A payload of several records is divided, since there may be
-// room for some of them. Otherwise the payload waits and is tried again; its route is held, unless the
-// route accepted others since the payload failed before.
+// notQuarantined handles NotQuarantined; err is why. A payload of several records is divided, since
+// there may be room for some of them. Otherwise the payload waits and is tried again. Its route is
+// held meanwhile, unless the route accepted others since the payload failed before.
 func (m *Machine) notQuarantined(p *Payload, err error) {
 	r := p.route
 	r.busy--

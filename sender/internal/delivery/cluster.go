@@ -58,8 +58,9 @@ func (c *cluster) open(now time.Time) bool {
 // payloads that fail alone.
 const suspectShare = 16
 
-// suspectSlots returns how many slots payloads that fail alone may use at a time: a sixteenth of the
-// slots, at least one, doubled for each such payload that was accepted after all.
+// suspectSlots returns how many slots (requests in flight at a time) payloads that fail alone may
+// use: a sixteenth of the slots, at least one, doubled for each such payload that was accepted
+// after all, until one fails again.
 func (c *cluster) suspectSlots() int {
 	return min(max(1, c.limit/suspectShare)<<c.leniency, c.limit)
 }
@@ -85,16 +86,19 @@ const promiseAfter = 3
 // promised reports whether a slot for suspects is reserved at this time.
 func (c *cluster) promised(now time.Time) bool { return now.Before(c.promise.until) }
 
-// admits reports whether p, which came out of the spool and fails alone, may be sent now: it finds a
-// slot for such payloads, and that slot is not reserved for another payload.
+// admits reports whether p, which came out of the spool and fails alone (while others of its route
+// are accepted), may be sent now: a slot for such payloads is free, and is not reserved for another
+// payload.
 func (c *cluster) admits(p *Payload, now time.Time) bool {
 	return c.trusts(now) && (!c.promised(now) || c.promise.frame == p.Frame)
 }
 
-// passOver handles a payload that fails alone, came out of the spool and finds no slot. It returns the
-// time until which the payload is to wait in the spool: wait from now, or less if a slot is reserved
-// for it. The slot goes to the payload that was turned away most often, promiseAfter times at least;
-// while payloads of this kind also wait in memory, every other slot is left to those.
+// passOver handles a payload that fails alone, came out of the spool and finds no free slot for
+// such payloads. It returns the time until which the payload is to wait in the spool: wait from
+// now, or less if it now has the reservation of the next slot. p.passed counts how often a payload
+// was turned away. The reservation goes to the one with the highest count, at least promiseAfter,
+// and lapses if it does not come back in time. While payloads of this kind also wait in memory,
+// every other slot is theirs.
 func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Settings) time.Time {
 	held := c.promised(now)
 	if !held || c.promise.frame != p.Frame {
@@ -108,8 +112,9 @@ func (c *cluster) passOver(p *Payload, now time.Time, wait time.Duration, s Sett
 	return at
 }
 
-// bind counts a request of a payload that fails alone (while others are accepted), which uses a slot
-// for such payloads. If a slot was reserved for this payload, the reservation ends.
+// bind counts a request of a payload that fails alone (while others are accepted), which uses a
+// slot for such payloads. A reservation of a slot for this payload ends. fromDisk notes whether the
+// payload came out of the spool, so that spool and memory take turns.
 func (c *cluster) bind(p *Payload) {
 	c.suspects++
 	p.passed = 0
@@ -120,7 +125,7 @@ func (c *cluster) bind(p *Payload) {
 }
 
 // redeem is called after a payload that failed alone was accepted: the pause of such payloads ends,
-// and they may use twice as many slots.
+// and they may use twice as many slots (leniency counts the doublings), up to all of them.
 func (c *cluster) redeem() {
 	c.rested = time.Time{}
 	if c.suspectSlots() < c.limit {
@@ -141,8 +146,8 @@ func (c *cluster) distrust(now time.Time, d time.Duration) {
 	}
 }
 
-// smooth counts an acceptance. If the number of slots is configured and throttling has lowered it,
-// every tenth acceptance raises it by one.
+// smooth counts an acceptance, which ends a pause after throttling. If the number of slots is
+// configured and throttling has lowered it, every tenth acceptance raises it by one.
 func (c *cluster) smooth() {
 	c.accepted++
 	c.throttler, c.paused = nil, time.Time{}
@@ -154,26 +159,29 @@ func (c *cluster) smooth() {
 	}
 }
 
-// throttle halves the number of slots after a 429, once for all requests that began before the last
-// time: began is when the throttled request began.
+// throttle lowers the number of slots after a 429: to half, or as the finder says, which searches
+// for the best number if none is configured. began is when the throttled request began. A request
+// that began before the number was last lowered changes nothing, so that requests throttled
+// together count once.
 func (c *cluster) throttle(began, now time.Time) {
 	if !began.After(c.throttled) {
 		return
 	}
 	c.throttled = now
 	if f := c.finder; f != nil {
-		f.throttled(c.underway+1, now)
+		f.throttled(c.underway+1, now) // one more: the throttled request is not counted any longer
 		c.limit = f.limit
 		return
 	}
 	c.limit, c.streak = max(c.limit/2, 1), 0
 }
 
-// measure gives the latency of an accepted request to the finder, if the number of slots is found
-// automatically, and takes over the new number. It must be called before the slot of the request is
-// freed.
+// measure gives the latency of an accepted request, which began at the time began, to the finder,
+// if the number of slots is found automatically, and takes over the new number. It must be called
+// before the slot of the request is freed.
 func (c *cluster) measure(began, now time.Time) {
 	if f := c.finder; f != nil {
+		// A route waits for a slot, and requests use three quarters of them: the slots limit the rate.
 		f.accepted(began, now, c.ready.len() > 0 && 4*c.underway >= 3*c.limit)
 		c.limit = f.limit
 	}
@@ -198,8 +206,9 @@ func (c *cluster) setMost(configured int) {
 	c.finder, c.most = nil, configured
 }
 
-// due returns the next time at which something of the cluster has to be done without another event;
-// zero if nothing has.
+// due returns the next time at which something of the cluster has to be done without another event:
+// patience ends, a route is to be looked at, or a request that waits may be sent because a pause,
+// the time before a probe, or a reservation ends. Zero: nothing has to be done.
 func (c *cluster) due(m *Machine) (at time.Time) {
 	if len(c.alarms) > 0 {
 		at = c.alarms[0].alarm
@@ -227,8 +236,9 @@ func (c *cluster) due(m *Machine) (at time.Time) {
 	return at
 }
 
-// trip sets every cluster down that has accepted nothing for as long as patience. It runs before the
-// event is handled, so that the notice about the cluster comes before those about its routes.
+// trip sets every cluster down that has accepted nothing for as long as patience. It runs before
+// the event is handled, so that the notice about the cluster comes before those about its routes.
+// The search for the best number of slots begins anew.
 func (m *Machine) trip() {
 	for _, c := range m.order {
 		at := c.deadline(m.settings.Patience)
@@ -280,7 +290,8 @@ func (m *Machine) pump(c *cluster) {
 }
 
 // setAlarm makes sure that the route is looked at no later than the given time. It keeps an earlier
-// time that was set before.
+// time that was set before. r.at is the index of the route in the heap of alarms; negative: it is
+// not there.
 func (m *Machine) setAlarm(r *route, at time.Time) {
 	c := r.cluster
 	switch {

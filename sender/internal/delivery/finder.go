@@ -63,15 +63,17 @@ const (
 
 func newFinder() *finder { return &finder{limit: firstFound, climbing: true, idle: restLeast} }
 
-// restart begins the search anew, with no more than firstFound slots. It is called when the cluster
-// goes down: the measurements of the time before no longer hold.
+// restart begins the search for the best number of slots (requests in flight) anew, with no more
+// than firstFound. It is called when the cluster goes down: the measurements of the time before no
+// longer hold.
 func (f *finder) restart() {
 	*f = finder{limit: min(f.limit, firstFound), climbing: true, idle: restLeast}
 }
 
-// accepted adds the latency of an accepted request to the measurement, and acts on it once enough
-// requests are measured. waited says that nearly all slots were in use and another payload waited for
-// one. Requests that began before the number of slots was last changed are left out.
+// accepted adds the latency of an accepted request to the measurement of the present number of
+// slots, and acts on it once enough requests are measured. waited says that nearly all slots were
+// in use and another payload waited for one. The first request that began after the number was
+// changed is left out, and so are all that began before its answer.
 func (f *finder) accepted(began, now time.Time, waited bool) {
 	if began.Before(f.began) {
 		return
@@ -100,7 +102,8 @@ func (f *finder) accepted(began, now time.Time, waited bool) {
 
 // decide ends a measurement: got is the latency with the present number of slots, and inTheWay says
 // that payloads waited for slots most of the time. It keeps the number, starts a trial with another
-// one, or ends a trial that did not pay and goes back to the number before it.
+// one, or ends a trial that did not pay and goes back to the number before it, for a rest of f.idle
+// measurements. f.base is the measurement that a trial is compared with; nil: there is no trial.
 func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	base := f.base
 	f.base = nil
@@ -124,9 +127,9 @@ func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	}
 }
 
-// pays reports whether a trial is to be kept: more slots must bring at least moreGain of the requests
-// a second that they could bring, and fewer slots may cost at most fewerLoss of those that they could
-// cost.
+// pays reports whether a trial is to be kept, from the measurements before (base) and with it
+// (got). More slots must bring at least moreGain of the requests a second that they could bring;
+// fewer slots (f.down) may cost at most fewerLoss of those that they could cost.
 func (f *finder) pays(base, got pace) bool {
 	ratio := got.rate() / base.rate()
 	change := float64(got.slots)/float64(base.slots) - 1
@@ -136,9 +139,10 @@ func (f *finder) pays(base, got pace) bool {
 	return ratio >= 1+moreGain*change
 }
 
-// try starts a trial with more slots than base, or with fewer if that is the direction, but never with
-// as many as were in use when the service last throttled. If the number cannot change in this
-// direction, it turns the direction and rests.
+// try starts a trial with more slots than in base, the measurement of the present number, or with
+// fewer if that is the direction (f.down). For wallLife after the service throttled, the number
+// stays below that at which it did (f.wall). If the number cannot change in this direction, try
+// turns the direction and rests.
 func (f *finder) try(base pace, now time.Time) {
 	most := MostFound
 	if now.After(f.wallTill) {
@@ -167,8 +171,8 @@ func (f *finder) set(limit int, now time.Time) {
 	f.n, f.waited, f.sum = 0, 0, 0
 }
 
-// throttled is called after a 429: it ends the trial under way, halves the number of slots that were
-// in use, and keeps the number below them for wallLife.
+// throttled is called after a 429 with inUse requests in flight: it ends the trial under way,
+// halves the number of slots that were in use, and keeps the number below them for wallLife.
 func (f *finder) throttled(inUse int, now time.Time) {
 	inUse = min(f.limit, max(inUse, 1))
 	f.wall, f.wallTill = inUse, now.Add(wallLife)

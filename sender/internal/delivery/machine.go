@@ -67,9 +67,9 @@ func New(s Settings, clusters []Target, seed uint64) *Machine {
 	return m
 }
 
-// Apply takes an event and returns what follows from it, in order. The slice is
-// valid until the next call. Time must not run backwards from one event to the
-// next.
+// Apply takes an event, which happened at the time now, and returns the actions that follow from
+// it, in order. The slice is valid until the next call. Time must not run backwards from one event
+// to the next.
 func (m *Machine) Apply(now time.Time, e Event) []Action {
 	m.now, m.out = now, m.out[:0]
 	m.trip()
@@ -112,7 +112,7 @@ func (m *Machine) apply(e Event) {
 		m.notQuarantined(e.P, e.Err)
 	case Restock:
 		r := m.route(e.Route)
-		r.stock, r.unread = e.Stock, time.Time{}
+		r.stock, r.noReadBefore = e.Stock, time.Time{}
 		m.look(r)
 	case SpoolIs:
 		m.spoolIs(e.Condition)
@@ -146,9 +146,9 @@ func (m *Machine) jitter(d time.Duration) time.Duration {
 	return time.Duration(m.rand.Float64() * float64(d))
 }
 
-// delay returns the backoff after n failures in a row: from the initial delay, doubled each time, to
-// the maximum, less up to a half at random. The library's limit of 15 minutes and its own jitter are
-// off: retries have no end, and the seed alone determines the jitter of a machine.
+// delay returns the backoff after n failures in a row: from the initial delay, doubled each time,
+// to the maximum, less up to a half at random. The library's limit on the whole time and its own
+// jitter are off: retries have no end, and the seed alone determines the jitter of a machine.
 func (m *Machine) delay(n int) time.Duration {
 	schedule := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(m.settings.Initial),
@@ -211,8 +211,8 @@ func (m *Machine) setClusters(targets []Target) {
 	}
 }
 
-// configure takes over new settings and clusters, has held routes and clusters probed at
-// once, and wakes the readers of all routes.
+// configure takes over new settings and clusters, has held routes and clusters probed at once,
+// forgets which sizes were refused, and wakes the readers of all routes.
 func (m *Machine) configure(e Configure) {
 	m.settings = e.Settings
 	for _, c := range m.order {
@@ -234,7 +234,8 @@ func (m *Machine) configure(e Configure) {
 	m.lookAll()
 }
 
-// lookAll acts on the state of every route, after a change that concerns all of them.
+// lookAll calls look for every route, which acts on its state, after a change that concerns all of
+// them.
 func (m *Machine) lookAll() {
 	for _, r := range m.all {
 		m.look(r)

@@ -25,8 +25,8 @@ func (q *queue[T]) unpop(v T) {
 	q.items[q.head] = v
 }
 
-// pop removes and returns the value at the head. It must not be called on an empty queue. The array is
-// reused: what was popped is cut off once it is at least half of a large array.
+// pop removes and returns the value at the head. It must not be called on an empty queue. The
+// values before the head are removed from the array once they are at least half of a large one.
 func (q *queue[T]) pop() T {
 	var none T
 	v := q.items[q.head]
@@ -79,8 +79,8 @@ func (a *alarms) Push(x any) {
 	*a = append(*a, r)
 }
 
-// Pop implements heap.Interface: it removes the last element of the slice, and sets the route's index
-// to -1, in no heap.
+// Pop implements heap.Interface: it removes the last element of the slice, and sets the index of
+// the route to -1, which says that it is in no heap.
 func (a *alarms) Pop() any {
 	last := len(*a) - 1
 	r := (*a)[last]

@@ -21,9 +21,9 @@ type route struct {
 	candidate *Payload // while down: the newest payload, in hand and in the spool
 	safe      int      // payloads in hand that are in the spool and did not come from there
 
-	stock   Stock
-	tickets int
-	unread  time.Time // nothing is read from the spool before
+	stock        Stock
+	tickets      int
+	noReadBefore time.Time // nothing is read from the spool until then
 
 	inflight int // slots, those of tickets too
 	busy     int // payloads that the shell works on without a slot
@@ -70,8 +70,10 @@ func (r *route) blocked() bool { return r.breaker.blocked() || r.cluster.blocked
 func (r *route) isDown() bool { return r.down || r.cluster.down }
 
 // look acts on the state of a route and must be called after each change of it. It takes the route
-// down if its patience is over, writes to the spool what belongs there, adds the route to the queues
-// of its cluster if it has something to send, and otherwise sets the time at which it will have.
+// down if its patience is over, writes to the spool what belongs there, adds the route to the
+// queues of its cluster if it has something to send, and otherwise sets the time at which it will
+// have. The candidate, which a route that is down keeps in memory as its next probe, is queued
+// again once the route is up.
 func (m *Machine) look(r *route) {
 	c := r.cluster
 	if at := r.deadline(m.settings.Patience); !at.IsZero() && !m.now.Before(at) {
@@ -102,8 +104,8 @@ func (m *Machine) look(r *route) {
 }
 
 // ready reports whether a route has something to send now: ready is about ordinary payloads and
-// probes, in memory or in the spool, careful about payloads that fail alone. at is when there will be
-// something to send, or more of it; zero: not by time alone.
+// probes, in memory or in the spool, careful about payloads that fail alone. at is when there will
+// be something to send, or more of it; zero: not before another event.
 func (m *Machine) ready(r *route) (ready, careful bool, at time.Time) {
 	switch {
 	case m.phase != serving:
@@ -145,28 +147,31 @@ func (r *route) probeable() bool {
 	return r.candidate != nil || r.fresh.len()+len(r.retries)+len(r.suspects) > 0
 }
 
-// replayable reports whether a payload of the route may be fetched from the spool now. If not, the
-// time says when; zero: not by time alone.
+// replayable reports whether a payload of the route may be fetched from the spool now: more
+// payloads are ready there than are being fetched (r.tickets), or the time of the next one has
+// come. If not, it returns the time at which to ask again; zero: not before another event, such as
+// the end of a fetch. While the sender drains before a stop it is always false.
 func (m *Machine) replayable(r *route) (bool, time.Time) {
 	switch {
 	case m.draining:
 		return false, time.Time{}
 	case r.stock.Ready > r.tickets:
-		if m.now.Before(r.unread) {
-			return false, r.unread
+		if m.now.Before(r.noReadBefore) {
+			return false, r.noReadBefore
 		}
 		return true, time.Time{}
 	case r.stock.Next.IsZero() || r.tickets > 0:
 		return false, time.Time{}
 	}
-	if at := later(r.stock.Next, r.unread); m.now.Before(at) {
+	if at := later(r.stock.Next, r.noReadBefore); m.now.Before(at) {
 		return false, at
 	}
 	return true, time.Time{}
 }
 
-// serve uses one free slot of the cluster for the route: it fetches from the spool, sends a payload
-// that is in memory, or sends a probe. Memory and spool take turns. It does nothing if the route has
+// serve uses one free slot of the cluster (the right to have one request in flight) for the route:
+// it fetches from the spool, sends a payload that is in memory, or sends a probe. Memory and spool
+// take turns: r.replayed says that the spool had the last one. It does nothing if the route has
 // nothing to send any more.
 func (m *Machine) serve(r *route) {
 	if ready, _, _ := m.ready(r); !ready {
@@ -225,14 +230,16 @@ func (m *Machine) probe(r *route) *Payload {
 	return p
 }
 
-// issue takes a slot and asks the shell to fill it with a payload from the spool.
+// issue takes a request slot of the route and asks the shell to fetch a payload from the spool for
+// it.
 func (m *Machine) issue(r *route) {
 	m.occupy(r)
 	m.ticket(r)
 }
 
-// ticket asks the shell to fetch a payload of the route from the spool, for a slot that is already
-// taken. If nothing else of the cluster is being replayed, the fetch may exceed the memory limit.
+// ticket asks the shell to fetch a payload of the route from the spool, for a request slot that is
+// already taken. If nothing else of the cluster is being replayed, the fetch may exceed the memory
+// limit, so that a full memory cannot stop the replay.
 func (m *Machine) ticket(r *route) {
 	r.tickets++
 	must := r.cluster.replaying == 0
@@ -269,9 +276,9 @@ func (m *Machine) send(p *Payload) {
 	m.request(p)
 }
 
-// request asks the shell to make a request for a payload, in a slot that is already taken. A payload
-// that fails alone uses one of the slots for such payloads, except as a probe, whose pace the circuit
-// breaker sets.
+// request asks the shell to make a request for a payload, in a slot that is already taken. A
+// payload that fails alone is bound: it also uses one of the few slots for such payloads. As a
+// probe it does not, since the circuit breaker sets the pace of probes.
 func (m *Machine) request(p *Payload) {
 	p.stage = Sending
 	p.asked, p.refusal = time.Time{}, nil
@@ -282,7 +289,8 @@ func (m *Machine) request(p *Payload) {
 }
 
 // released undoes what a request counts while it is in flight: its slot, the slot for payloads that
-// fail alone, and patience. It is called once at the end of each request.
+// fail alone if it is bound to one, and patience if it is watched for that. It is called once at
+// the end of each request; accepted says that the service stored the payload.
 func (m *Machine) released(p *Payload, accepted bool) {
 	r, c := p.route, p.route.cluster
 	if !p.asked.IsZero() {

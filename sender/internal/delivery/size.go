@@ -23,8 +23,9 @@ const (
 	leastSize = 16 << 10
 )
 
-// refuse takes in that a payload of this size was refused for its size, and returns true if the known
-// limit is lower than before.
+// refuse records that a payload of this size, in bytes before gzip, was refused for its size, and
+// returns true if the known limit is lower than before. A size below leastSize changes nothing,
+// since it says nothing about other payloads.
 func (s *sizes) refuse(size int, now time.Time) bool {
 	s.forget(now)
 	if size < leastSize || s.refused > 0 && size >= s.refused {
@@ -37,8 +38,8 @@ func (s *sizes) refuse(size int, now time.Time) bool {
 	return true
 }
 
-// accept takes in that a payload of this size was accepted. If one of the same or a smaller size was
-// refused before, the limit was raised, and what is known is reset.
+// accept records that a payload of this size, in bytes before gzip, was accepted. If one of the
+// same or a smaller size was refused before, the limit was raised, and what is known is reset.
 func (s *sizes) accept(size int) {
 	switch {
 	case s.refused == 0:
@@ -56,9 +57,9 @@ func (s *sizes) forget(now time.Time) {
 	}
 }
 
-// largest returns how many bytes before gzip a payload should have at most: the largest size that was
-// accepted below the refused one, half of the refused one or leastSize, whichever is most; 0 if no
-// limit is known.
+// largest returns how many bytes before gzip a payload should have at most, 0 if no limit is known.
+// It is the largest of three: the largest size below the refused one that was accepted, half of the
+// refused size, and leastSize, below which no service limits a payload.
 func (s *sizes) largest(now time.Time) int {
 	if s.refused == 0 || !now.Before(s.until) {
 		return 0
@@ -66,9 +67,10 @@ func (s *sizes) largest(now time.Time) int {
 	return max(s.taken, s.refused/2, leastSize)
 }
 
-// isOver reports whether the service would surely refuse the payload for its size, so that it is to be
-// halved before a request is made. It is false for a payload of which a request was made before, whose
-// outcome may be unknown: halves would have other ids.
+// isOver reports whether the service would surely refuse the payload for its size, so that it is to
+// be halved before a request is made. It is false for a payload of which a request was made before:
+// the service may have stored it, and would not recognize the halves, which have other ids. It is
+// also false for one that cannot be divided, and while the route or its cluster is down or held.
 func (m *Machine) isOver(p *Payload) bool {
 	s := &p.route.sizes
 	s.forget(m.now)

@@ -9,17 +9,18 @@ import (
 // maxRound bounds the payloads that go back for each probe.
 const maxRound = 64
 
-// fetched handles Fetched: a payload came out of the spool into the slot of a ticket. It is sent, or
-// returns to the spool if it fails alone and no slot for such payloads is free, or is divided if it is
-// too large. While the route is down or held, a payload that was a probe in this round returns to the
-// spool and another one is fetched, so that each payload is a probe once in a round.
+// fetched handles Fetched: a payload came out of the spool into the slot of a ticket. It is sent,
+// or returns to the spool if it fails alone and no slot for such payloads is free, or is divided if
+// it is too large. While the route is down or held, a payload that was a probe in this round
+// returns to the spool and another one is fetched, so that each payload is a probe once in a round.
+// r.memos has what is remembered of payloads that failed and went to the spool.
 func (m *Machine) fetched(e Fetched) {
 	r := e.Ticket.route
 	r.tickets--
 	r.stock = e.Stock
 	p := &Payload{Data: e.Data, Place: Spooled, Frame: e.Frame, route: r, replayed: true}
 	if e.Frame != e.Data.ID {
-		p.Place = Rebuilt
+		p.Place = Rebuilt // it was made again from its files, under a new id
 	}
 	m.left++
 	old, known := r.memos[e.Frame]
@@ -31,7 +32,7 @@ func (m *Machine) fetched(e Fetched) {
 	c := r.cluster
 	switch {
 	case m.phase != serving:
-		m.vacate(r)
+		m.vacate(r) // no requests are made any more
 		p.stage = Queued
 		m.enqueue(p)
 	case r.blocked():
@@ -41,7 +42,7 @@ func (m *Machine) fetched(e Fetched) {
 			m.ticket(r) // in the same slot
 			break
 		}
-		if known && old.round == r.round {
+		if known && old.round == r.round { // there is no other: the next round begins
 			r.round, r.probed = r.round+1, 0
 		}
 		r.probed++
@@ -59,8 +60,9 @@ func (m *Machine) fetched(e Fetched) {
 	m.look(r)
 }
 
-// notFetched handles NotFetched: it frees the slot of the ticket, and delays the next read of the
-// spool if there was no memory or the spool could not read what it has.
+// notFetched handles NotFetched: it frees the slot of the ticket (a slot that was to be filled from
+// the spool), and delays the next read of the spool if there was no memory or the spool could not
+// read what it has.
 func (m *Machine) notFetched(e NotFetched) {
 	r := e.Ticket.route
 	r.tickets--
@@ -69,15 +71,16 @@ func (m *Machine) notFetched(e NotFetched) {
 	r.stock = e.Stock
 	switch {
 	case e.NoMemory:
-		r.unread = m.now.Add(memoryAgain)
+		r.noReadBefore = m.now.Add(memoryAgain)
 	case e.Stock.Ready > 0:
-		r.unread = m.now.Add(readAgain)
+		r.noReadBefore = m.now.Add(readAgain)
 	}
 	m.look(r)
 }
 
-// putBack has a payload wait for its retry: in the spool if it has a copy there, or if it has failed
-// long enough to be written there, otherwise in memory.
+// putBack has a payload wait for its retry: in the spool if it has a copy there, or if it has
+// failed long enough to be written there, otherwise in memory. A payload that the spool cannot take
+// for its size (Oversized) stays in memory.
 func (m *Machine) putBack(p *Payload) {
 	switch {
 	case m.phase != serving:
@@ -91,9 +94,10 @@ func (m *Machine) putBack(p *Payload) {
 	}
 }
 
-// giveBack returns a payload whose frame is in the spool to the spool, with the time of
-// its next attempt. The payload stays in hand, in the stage Returning, until the shell
-// reports Returned.
+// giveBack returns a payload that has a copy in the spool to the spool, with the time of its next
+// attempt. The payload stays in hand, in the stage Returning, until the shell reports Returned. If
+// it was made again under a new id and may be stored under that id, a notice says so, since the id
+// is given up.
 func (m *Machine) giveBack(p *Payload) {
 	if p.Place == Rebuilt && p.uncertain {
 		m.emit(Notice{What: UnknownReplaced, Cluster: p.route.cluster.name, Route: p.route.name, Batch: p.batch()})
@@ -109,8 +113,8 @@ func (m *Machine) giveBack(p *Payload) {
 	m.emit(Return{p, p.notBefore})
 }
 
-// unlend ends the extra credit that its route has for this payload, which is in the spool and in
-// memory. It does nothing if there is none.
+// unlend ends the extra credit that the route of a payload has while the payload is both in the
+// spool and in memory. It does nothing if the payload has brought none.
 func (p *Payload) unlend() {
 	if p.lent {
 		p.lent = false
@@ -162,9 +166,10 @@ func (m *Machine) secure(p *Payload) {
 	m.emit(Spill{P: p, Stay: true})
 }
 
-// spilled acts on the result of a write to the spool. A payload that was to leave memory
-// and was kept is removed from the machine; every other one stays in hand, with its new
-// Place, and is queued again or becomes the next probe of its route.
+// spilled handles Spilled, the result of a write to the spool. A payload that was to leave memory
+// and was kept there is removed from the machine. Every other one stays in hand, with its new
+// Place, and is queued again or becomes the next probe of its route. After a failed write the spool
+// counts as taking nothing, unless this payload alone was too large for it.
 func (m *Machine) spilled(p *Payload, result SpillResult) {
 	r := p.route
 	r.busy--
@@ -199,9 +204,9 @@ func (m *Machine) spilled(p *Payload, result SpillResult) {
 	m.enqueue(p)
 }
 
-// propose makes a payload the candidate of its route, which is down: it stays in memory to be the next
-// probe, and the candidate before it returns to the spool. If the cluster has as many candidates as
-// slots already, the payload returns to the spool.
+// propose makes a payload the candidate of its route, which is down: it stays in memory to be the
+// next probe, and a candidate that the route had before returns to the spool. If the cluster has as
+// many candidates as slots already, the payload itself returns to the spool.
 func (m *Machine) propose(p *Payload) {
 	r, c := p.route, p.route.cluster
 	p.stage = Queued
@@ -231,9 +236,10 @@ func (m *Machine) secureAll(r *route) {
 	}
 }
 
-// shed moves the payloads in the queues of a route that is down to the spool, which frees memory for
-// reading. The newest one also stays in memory as the next probe. What the spool does not take now is
-// queued again.
+// shed moves the payloads in the queues of a route that is down to the spool, which frees memory
+// for reading. The newest one also stays in memory as the next probe, if it has not failed. What
+// the spool does not take now is queued again, and so is a payload of the spool that waits for room
+// in quarantine.
 func (m *Machine) shed(r *route) {
 	if r.queued == 0 {
 		return
@@ -261,9 +267,9 @@ func (m *Machine) shed(r *route) {
 	}
 }
 
-// spoolTakes reports whether the spool takes payloads, as far as is known. If not, the route is looked
-// at again when the condition of the spool is reported, for which the shell is asked once a second at
-// most.
+// spoolTakes reports whether the spool takes payloads, as far as is known. If not, the route is
+// looked at again when the condition of the spool is reported. The shell is asked for the
+// condition, with CheckSpool, once a second at most.
 func (m *Machine) spoolTakes(r *route) bool {
 	if m.spool != Sick {
 		return true
@@ -281,8 +287,8 @@ func (m *Machine) spoolTakes(r *route) bool {
 	return false
 }
 
-// spoolIs stores the condition of the spool, as a write or a check has shown it, and looks again at the
-// routes that waited for the spool to take payloads.
+// spoolIs stores the condition of the spool, as a write or a check has shown it, and looks again at
+// the routes that waited for a change of it.
 func (m *Machine) spoolIs(c Condition) {
 	m.spool, m.spoolSince, m.spoolAsked = c, m.now, false
 	wait := m.spoolWait
@@ -334,7 +340,8 @@ func (m *Machine) keepOne(p *Payload) {
 }
 
 // empty removes all payloads from the queues of a route, except those that must be written to the
-// spool before they are sent, and returns them: retries first, new payloads last.
+// spool before they are sent, and returns them: first those that wait for a retry, then the others
+// from the oldest to the newest.
 func (m *Machine) empty(r *route) (all []*Payload) {
 	all = append(all, r.retries...)
 	all = append(all, r.suspects...)
@@ -346,8 +353,9 @@ func (m *Machine) empty(r *route) (all []*Payload) {
 	return all
 }
 
-// remember stores how a payload failed before it goes to the spool, under its id there, for when it is
-// fetched again. It stores nothing for a payload without failures, or if maxMemos are stored.
+// remember stores how a payload failed before it goes to the spool, for when it is fetched again.
+// frame is its id in the spool. It stores nothing for a payload without failures, or if maxMemos
+// payloads of the route are remembered already.
 func (r *route) remember(p *Payload, frame record.BatchID) {
 	if _, known := r.memos[frame]; p.failures == 0 || !known && len(r.memos) >= maxMemos {
 		return

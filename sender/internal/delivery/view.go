@@ -17,10 +17,11 @@ type Progress struct {
 	Down     bool // another route with payloads does not accept
 }
 
-// Progress returns what is left to send. A route counts as refused if it or its cluster is held by a
-// refusal of who asks, and as down if it is down, held for as long as patience, or has nothing but
-// payloads that fail alone and accepted nothing for patience. waiting returns how many payloads of a
-// route lie in the spool.
+// Progress returns what is left to send. A route counts as refused if it or its cluster is held
+// because the token or the permission of the agent was refused. It counts as down if it or its
+// cluster is down, or held for as long as patience, or if all its payloads fail alone (while others
+// were accepted) and it accepted nothing for patience. waiting returns how many payloads of a route
+// lie in the spool.
 func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(record.Route) int) Progress {
 	p := Progress{Left: m.left}
 	moving := m.spilling > 0
@@ -35,7 +36,7 @@ func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(r
 		down = down || !refused && inHand+rests <= len(r.alone) && now.Sub(r.last) >= patience
 		p.Refused = p.Refused || refused
 		p.Down = p.Down || down
-		moving = moving || !refused && !down && (inHand > 0 || !m.draining)
+		moving = moving || !refused && !down && (inHand > 0 || !m.draining) // draining: the spool is not read
 	}
 	p.Stuck = p.Left+p.Spooled > 0 && !moving
 	return p
@@ -45,8 +46,9 @@ func (m *Machine) Progress(now time.Time, patience time.Duration, waiting func(r
 // spool.
 func (m *Machine) Left() (all, spilling int) { return m.left, m.spilling }
 
-// inHand returns how many payloads of the route are in memory or in flight, including slots into which
-// a payload of the spool is being read.
+// inHand returns how many payloads of the route are in memory or in flight. It also counts request
+// slots into which a payload of the spool is being read, and the candidate: the payload that stays
+// in memory as the next probe while the route is down.
 func (r *route) inHand() int {
 	n := r.queued + r.inflight + r.busy
 	if r.candidate != nil {
@@ -55,8 +57,9 @@ func (r *route) inHand() int {
 	return n
 }
 
-// verdict returns whether sending to the route can be given up for now: refused if the route or its
-// cluster is held by a refusal of who asks, down if one is down, or held for as long as patience.
+// verdict returns whether sending to the route can be given up for now. refused: the route or its
+// cluster is held because the token or the permission of the agent was refused. down: one of them
+// is down, or held for as long as patience. At most one of the two is true.
 func (r *route) verdict(now time.Time, patience time.Duration) (refused, down bool) {
 	for _, b := range []*breaker{&r.breaker, &r.cluster.breaker} {
 		if h := b.hold; h != nil {
@@ -76,8 +79,9 @@ type Failing struct {
 	Last  *kusto.Error // nil: there was no answer yet
 }
 
-// failing returns since when a route or cluster accepts nothing, and the last error; nil if it is up
-// without failures, or held.
+// failing returns since when a route or cluster has requests that are not accepted, and the last
+// error; nil if it is up without failures, or held, since a hold has a time and an error of its
+// own.
 func (b *breaker) failing() *Failing {
 	if b.hold != nil || !b.down && b.failures == 0 {
 		return nil
@@ -99,8 +103,8 @@ type RouteStatus struct {
 	Last         time.Time
 }
 
-// Routes returns the status of all routes, in the order in which they were first used. A route whose
-// cluster is down or held has the state of the cluster.
+// Routes returns the status of all routes, in the order in which they were first used. A route
+// whose cluster is down or held has the state, hold, failures and next try of the cluster.
 func (m *Machine) Routes() []RouteStatus {
 	out := make([]RouteStatus, len(m.all))
 	for i, r := range m.all {
@@ -116,9 +120,10 @@ func (m *Machine) Routes() []RouteStatus {
 	return out
 }
 
-// nextTry returns when a request of the route is due next: the next probe of b, which is the route or
-// its cluster, if b is down or held; otherwise, if the route fails, the first retry of a payload. It is
-// zero if the route does not fail, or if its payloads are in flight.
+// nextTry returns when a request of the route is due next. b is the circuit breaker that decides,
+// of the route or of its cluster: if it is down or held, its next probe is due; otherwise, if it
+// has failures, the first retry of a payload. The result is zero if there are no failures, or if no
+// payload waits for a retry.
 func (r *route) nextTry(b *breaker) (at time.Time) {
 	if b.blocked() || b.failures == 0 {
 		return b.gate
@@ -145,8 +150,9 @@ type ClusterStatus struct {
 	InFlight    int
 }
 
-// Clusters returns the status of the clusters that have a client and are configured or have payloads
-// left to send, in the order in which they were first named.
+// Clusters returns the status of the clusters that have a client and are configured or have
+// payloads left to send, in the order in which they were first named. waiting returns how many
+// payloads of a route lie in the spool.
 func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus) {
 	for _, c := range m.order {
 		if !c.served || !c.configured && c.isEmpty(waiting) {
@@ -157,7 +163,8 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 	return out
 }
 
-// isEmpty reports whether no route of the cluster has payloads in hand or in the spool.
+// isEmpty reports whether no route of the cluster has payloads in hand, or in the spool, where
+// waiting counts them.
 func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 	for _, r := range c.routes {
 		if r.inHand()+waiting(r.name) > 0 {
@@ -172,7 +179,8 @@ func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 // in place of payloads that wait for their next attempt.
 const ahead = 3
 
-// resting returns how many payloads of the route wait for their next attempt.
+// resting returns how many payloads of the route wait for the time of their next attempt; 0 if the
+// route is nil, which stands for one that was never used.
 func (r *route) resting() int {
 	if r == nil {
 		return 0
@@ -180,10 +188,11 @@ func (r *route) resting() int {
 	return r.retries.Len() + r.suspects.Len()
 }
 
-// Credit returns how many payloads of a route may be in hand, and whether the route is
-// being served. A route that is not served may have two, and up to two more for payloads
-// that are safe in the spool but stay in hand as a probe, so that reading does not wait
-// for a probe to end.
+// Credit returns how many payloads of a route may be in hand, and whether the route is served: it
+// and its cluster are neither down nor held. A served route may have one for each slot of its
+// cluster, a few more (ahead), and one more for each that waits for a retry, at most twice the
+// slots. Another route may have two, and up to two more for payloads that are safe in the spool and
+// stay in hand as a probe, so that reading does not wait for a probe to end.
 func (m *Machine) Credit(name record.Route) (payloads int, served bool) {
 	c, r := m.clusters[name.Cluster], m.routes[name]
 	switch {
