@@ -36,8 +36,8 @@ func (l *loader) clusters() {
 	}
 }
 
-// cluster returns one named cluster; database and auth come from the top level if it does not set
-// them. at is its path, for errors.
+// cluster returns one named cluster of the section clusters; database and auth come from the top
+// level if it does not set them. at is its path in the main file, for errors.
 func (l *loader) cluster(c clusterDoc, at string) Cluster {
 	l.checkName(l.main, join(at, "database"), "database", c.Database)
 	out := Cluster{URL: l.clusterURL(c.URL, join(at, "url")), Database: c.Database}
@@ -52,8 +52,9 @@ func (l *loader) cluster(c clusterDoc, at string) Cluster {
 	return out
 }
 
-// clusterURL returns the URL of a cluster in one spelling, so that two ways to write it are one route.
-// A URL that is missing or refused is reported and gives "".
+// clusterURL returns the URL of a cluster in one spelling (host in lower case, no default port, no
+// slash at the end), so that two ways to write it are one route. A URL that is missing or refused
+// is reported at the path at, and the result is "".
 func (l *loader) clusterURL(raw, at string) string {
 	if raw == "" {
 		l.main.bad(at, "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
@@ -75,15 +76,16 @@ func (l *loader) clusterURL(raw, at string) string {
 	return strings.TrimRight(u.String(), "/")
 }
 
-// auth returns the credentials of a cluster with the method resolved and files as full paths, and
-// reports what is wrong with them. at is the path of the section, cluster the URL.
+// auth returns the credentials of a cluster: files are full paths, and the method is client_secret
+// where auto finds a secret. It reports what is wrong with them. at is the path of the section in
+// the main file, cluster the URL.
 func (l *loader) auth(a credential.Config, at, cluster string) credential.Config {
 	for _, file := range []*string{&a.ClientSecretFile, &a.CertificateFile, &a.CertificatePasswordFile, &a.FederatedTokenFile, &a.TokenFile} {
 		*file = l.credential(*file)
 	}
-	known := a
+	known := a // what is checked
 	if l.main.wrong[join(at, "client_secret")] && a.ClientSecretFile == "" {
-		known.ClientSecret = kusto.Mask // given, if wrongly: not missing
+		known.ClientSecret = kusto.Mask // its mistake was reported: it is not to be reported as missing
 	}
 	if a.Method == "auto" && known.ClientSecret+a.ClientSecretFile != "" {
 		a.Method, known.Method = "client_secret", "client_secret"
@@ -95,8 +97,8 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	return a
 }
 
-// credential returns the full path of a file with a secret. A name without a folder is looked for in
-// systemd's credentials folder, if there is one, otherwise beside the main file.
+// credential returns the full path of a file with a secret; "" for "". A name without a folder is
+// looked for in systemd's credentials folder, if there is one, otherwise beside the main file.
 func (l *loader) credential(file string) string {
 	if file == "" {
 		return ""

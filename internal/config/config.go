@@ -69,7 +69,8 @@ type Input struct {
 	ClusterURL       string         `yaml:"-"`
 }
 
-// Route is where the records of the input go.
+// Route returns where the records of the input go: cluster, database and table, with format and
+// mapping.
 func (in *Input) Route() record.Route {
 	return record.Route{Cluster: in.ClusterURL, Database: in.Database, Table: in.Table, Format: in.Format, Mapping: in.Mapping}
 }
@@ -86,7 +87,8 @@ const (
 	minOpenFiles = 16
 )
 
-// check returns all faults, each a *units.KeyError. largest is the largest batch.max_size.
+// check returns all mistakes in the limits, each a *units.KeyError; nil if there are none. largest
+// is the largest batch.max_size of all inputs.
 func (l Limits) check(largest units.Size) (errs []error) {
 	if least := minBlocks * largest; l.Memory < least {
 		errs = append(errs, units.Bad("memory", "%v is too little; want at least %v, %d times the largest batch.max_size", l.Memory, least, minBlocks))

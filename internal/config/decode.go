@@ -30,8 +30,8 @@ var fresh = map[reflect.Type]any{
 	reflect.TypeFor[clusterDoc]():        clusterDoc{},
 }
 
-// value decodes the node n into v, which holds the default. Mistakes are reported at path, and v then
-// keeps its default.
+// value decodes the node n into v, which holds the default. Mistakes are reported at path, the path
+// of the key in the file, and v then keeps its default.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.AliasNode {
 		d.src.wrong[path] = true // reported by inspect
@@ -79,7 +79,8 @@ func (d *decoder) section(n *yaml.Node, v reflect.Value, path string) {
 	})
 }
 
-// table decodes a mapping into a map, whose keys the user chooses.
+// table decodes a mapping whose keys the user chooses, such as clusters, into the map v. An empty
+// mapping leaves v unchanged.
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 	if !d.isMapping(n, path) || len(n.Content) == 0 {
 		return
@@ -92,7 +93,8 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 	})
 }
 
-// list decodes a sequence into a slice. A single value counts as a list of one.
+// list decodes a sequence into the slice v. A single value counts as a list of one; an empty list
+// leaves v unchanged.
 func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	items := []*yaml.Node{n}
 	switch {
@@ -113,8 +115,9 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(out)
 }
 
-// isMapping reports whether n is a section with keys. It is false for an empty section, whose keys may
-// all be commented out; anything else that is no section is reported as a mistake.
+// isMapping reports whether n is a section with keys, to be decoded. It is false for a section
+// without a value, whose keys may all be commented out, and for anything else, which is reported as
+// a mistake.
 func (d *decoder) isMapping(n *yaml.Node, path string) bool {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -128,8 +131,9 @@ func (d *decoder) isMapping(n *yaml.Node, path string) bool {
 	return false
 }
 
-// pairs calls f for each key of a mapping and its value. A key that comes twice is reported, and f is
-// called for the first only; keys that are no plain words are left out.
+// pairs calls f for each key of the mapping n, with the key as text and the nodes of key and value.
+// A key that comes twice is reported, and f is called for the first only; keys that are no plain
+// words are left out.
 func (d *decoder) pairs(n *yaml.Node, path string, f func(key string, k, v *yaml.Node)) {
 	first := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -159,8 +163,9 @@ func (d *decoder) markPair(path string, k, v *yaml.Node) {
 	d.src.mark(path, k)
 }
 
-// inspect reports YAML features that a configuration must not use, anywhere below n: aliases, anchors,
-// tags, merge keys, keys that are no words, and too deep nesting.
+// inspect reports YAML features that a configuration must not use, in n and below: aliases,
+// anchors, tags, merge keys, keys that are no words, and too deep nesting. depth is the depth of n,
+// 1 for the root.
 func inspect(n *yaml.Node, src *source, depth int) {
 	complain := func(message string) { src.badAt(n.Line, n.Column, "", message) }
 	switch {
@@ -188,8 +193,8 @@ func inspect(n *yaml.Node, src *source, depth int) {
 	}
 }
 
-// fieldsOf returns the index of each field of a struct by its YAML key, fields of embedded structs
-// included.
+// fieldsOf returns the index of each field of the struct type t, as reflect.FieldByIndex takes it,
+// by its YAML key. Fields of embedded structs are included.
 func fieldsOf(t reflect.Type) map[string][]int {
 	keys := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -206,7 +211,7 @@ func keyOf(f reflect.StructField) (string, bool) {
 	return name, name != "" && name != "-"
 }
 
-// join returns the path of a key below a path.
+// join returns the path of a key below a path, with a dot between; the key alone if path is empty.
 func join(path, key string) string {
 	if path == "" {
 		return key

@@ -104,7 +104,8 @@ func sameInput(a, b Input) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// clusters sets the names of clusters that were added, changed or removed.
+// clusters sets d.Clusters to the names of clusters that were added or removed, or whose URL or
+// credentials changed, between the configurations old and now.
 func (d *Diff) clusters(old, now map[string]Cluster) {
 	names := map[string]bool{}
 	for name, c := range now {
@@ -120,8 +121,8 @@ func (d *Diff) clusters(old, now map[string]Cluster) {
 	d.Clusters = slices.Sorted(maps.Keys(names))
 }
 
-// keysThatDiffer returns the paths of the keys in a section whose values differ, in the order of its
-// fields.
+// keysThatDiffer returns the paths of the keys whose values differ between a and b, two values of
+// one type, in the order of the fields. key is the path of the values themselves.
 func keysThatDiffer(key string, a, b reflect.Value) (keys []string) {
 	if a.Kind() != reflect.Struct {
 		if !reflect.DeepEqual(a.Interface(), b.Interface()) {

@@ -12,9 +12,10 @@ type Env func(name string) (value string, ok bool)
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand replaces ${NAME}, ${NAME:-default}, ${NAME:?why} and $$ in a value by what env has. Inserted
-// text is not expanded again, and a single $ stays. As in a shell, default and why also apply to a
-// variable that is empty.
+// expand replaces ${NAME}, ${NAME:-default}, ${NAME:?why} and $$ in a value, with env to look up
+// the variables. Inserted text is not expanded again, and a single $ stays. As in a shell, default
+// and why also apply to a variable that is empty. The error says what is wrong with a ${}, or which
+// variable is not set.
 func expand(text string, env Env) (string, error) {
 	var b strings.Builder
 	for {

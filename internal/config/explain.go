@@ -26,7 +26,8 @@ type Topic struct {
 	Keys    []Topic  `json:"keys,omitempty"` // of a section
 }
 
-// Keys returns the paths of all keys that can be explained.
+// Keys returns the paths of all keys that can be explained. A section that can be written in
+// several places, such as batch, is listed once.
 func Keys() (paths []string) {
 	everything().all(func(k *key) {
 		if k.path != "" && k.path == k.common() {
@@ -58,11 +59,12 @@ func Explain(name string) (Topic, error) {
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
 
-// findKey returns the path of the key that a person means by name: the whole path, with or without the
-// indexes of lists, or its end if only one key ends so. The error for an unknown or ambiguous name
-// proposes others.
+// findKey returns the path of the key that a person means by name: the whole path, with or without
+// the indexes of lists and names of clusters, or its end if only one key ends so. "" stands for the
+// file as a whole. The error for an unknown or ambiguous name proposes others.
 func findKey(name string) (string, error) {
 	name = strings.Trim(index.ReplaceAllString(strings.TrimSpace(name), ""), ".")
+	// clusters.NAME.url becomes clusters.url.
 	if inCluster := strings.SplitN(name, ".", 3); len(inCluster) == 3 && inCluster[0] == "clusters" && inCluster[1] != "auth" {
 		name = "clusters." + inCluster[2]
 	}
@@ -111,8 +113,8 @@ func topKeys() (names []string) {
 	return names
 }
 
-// topic returns the explanation of a key: its type, default, range, an example and the places where it
-// can be written. It does not explain the keys of a section.
+// topic returns the explanation of a key: its type, default, range, an example and the places where
+// it can be written. The keys of a section are not in it; the caller adds them.
 func (k *key) topic() Topic {
 	t := Topic{
 		Key: k.path, About: k.about, Type: k.typeWords(), Default: k.standard(), Allowed: k.allowed,
@@ -176,7 +178,8 @@ func (k *key) typeWords() string {
 	return "a text"
 }
 
-// rangeWords returns the range of a key's value in words; "" if there is none worth mentioning.
+// rangeWords returns the range of a key's value in words, from its bounds least and most; "" if
+// there is none worth mentioning. 1ns is the bound of durations that must not be 0.
 func (k *key) rangeWords() string {
 	switch {
 	case k.least == "1ns":
@@ -189,8 +192,8 @@ func (k *key) rangeWords() string {
 	return k.least + " to " + k.most
 }
 
-// description returns the explanation of a key, with the default in words if the default is not a
-// value.
+// description returns the explanation of a key in sentences. If no value is the default, it ends
+// with what holds without the key, in words.
 func (k *key) description() string {
 	if k.without == "" || k.standard() != "" {
 		return k.about
@@ -198,7 +201,8 @@ func (k *key) description() string {
 	return k.about + " Default: " + k.without + "."
 }
 
-// exampleLines returns the example of a key as lines of a file, inside its sections.
+// exampleLines returns the example of a key as lines of a configuration file, with the sections
+// around it; "" if the key has no example. A named cluster is called dr there.
 func (k *key) exampleLines() string {
 	if k.example == "" {
 		return ""

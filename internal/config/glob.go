@@ -16,8 +16,8 @@ const maxMatches = 100_000
 
 var errEnough = errors.New("enough files seen")
 
-// matching returns the files that an input would read now, with symbolic links resolved; at most
-// maxMatches.
+// matching returns the files that exist and that an input would read, as absolute paths without
+// symbolic links; at most maxMatches. Folders that cannot be read are left out.
 func matching(in *Input) (files []string) {
 	for _, pattern := range in.Paths {
 		_ = glob("", pattern, func(file string) error {
@@ -45,8 +45,8 @@ func glob(folder, pattern string, f func(file string) error) error {
 	}, doublestar.WithFilesOnly())
 }
 
-// realName returns the absolute path to which symbolic links lead, or the name itself if it leads
-// nowhere.
+// realName returns the absolute path of a file with symbolic links resolved, or without that if it
+// cannot be resolved, such as for a file that does not exist.
 func realName(file string) string {
 	if name, err := filepath.EvalSymlinks(file); err == nil {
 		file = name

@@ -35,8 +35,8 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 	}
 }
 
-// patterns checks paths and exclude. A path with pattern characters that exists as a file is escaped,
-// so that it stands for that file.
+// patterns checks paths and exclude of an input, whose path in the file src is at. A path with
+// pattern characters that exists as a file is escaped, so that it stands for that file.
 func (l *loader) patterns(in *Input, src *source, at string) {
 	if len(in.Paths) == 0 {
 		src.bad(join(at, "paths"), "missing; want the files to read, such as [/srv/app/*.json]")
@@ -55,14 +55,14 @@ func (l *loader) patterns(in *Input, src *source, at string) {
 	}
 }
 
-// isFile reports whether a path exists, taken literally, and is not a folder.
+// isFile reports whether a path exists, taken literally and not as a pattern, and is not a folder.
 func isFile(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && !st.IsDir()
 }
 
-// destination fills in name, cluster and database of an input, and reports names that are missing or
-// not allowed.
+// destination fills in what says where the records of an input go: name, cluster and database. It
+// reports names that are missing or not allowed. at is the path of the input in the file src.
 func (l *loader) destination(in *Input, src *source, at string) {
 	if in.Table == "" {
 		src.bad(join(at, "table"), "missing; want the table that the records go to")
@@ -91,15 +91,16 @@ func (l *loader) destination(in *Input, src *source, at string) {
 	l.checkName(src, join(at, "database"), "database", in.Database)
 }
 
-// unknownCluster reports that the cluster of an input does not exist, with what may have been meant.
+// unknownCluster reports that the cluster of an input does not exist, with what may have been
+// meant. at is the path of the input in the file src.
 func (l *loader) unknownCluster(in *Input, src *source, at string) {
 	names := slices.Sorted(maps.Keys(l.cfg.Clusters))
 	near, meant := Nearest(in.Cluster, names)
 	at = join(at, "cluster")
 	switch {
 	case !src.given(at):
-		// Missing altogether, which is told once for the file, unless others
-		// have names.
+		// The input relies on the cluster of the top level, which is missing. If there are no others
+		// either, that is reported once for the file, and not here.
 		if len(names) > 0 {
 			src.bad(at, "missing; the top level has no cluster, so want %s", orList(names))
 		}
@@ -114,8 +115,9 @@ func (l *loader) unknownCluster(in *Input, src *source, at string) {
 	}
 }
 
-// checkName reports a name that the service does not allow. It ignores an empty name, and one that is
-// not written at this path, since that is checked where it is written.
+// checkName reports a name that the service does not allow. kind is the word for what is named
+// (table, mapping, input, database), and at the path of the key in the file src. An empty name, and
+// one that is not written at this path, is ignored, since it is checked where it is written.
 func (l *loader) checkName(src *source, at, kind, name string) {
 	if name == "" || !src.given(at) {
 		return
@@ -125,8 +127,9 @@ func (l *loader) checkName(src *source, at, kind, name string) {
 	}
 }
 
-// unnamed returns the text of an error without the name that it is about, if the error wraps such a
-// text: the name is in the line that is shown, where secrets are masked.
+// unnamed returns the text of the error that err wraps, or of err if it wraps none. The errors it
+// is used for put a name or URL before the text that they wrap; it is left out because the line of
+// the file is shown below, where secrets are masked.
 func unnamed(err error) string {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner
@@ -135,7 +138,8 @@ func unnamed(err error) string {
 }
 
 // format returns the format of an input: as written, or by the extensions of its paths, or JSON if
-// lines are parsed. A format that is unknown or cannot be told is reported.
+// lines are parsed. A format that is unknown, or that the extensions do not tell, is reported, and
+// the result may then be "". at is the path of the input in the file src.
 func (l *loader) format(in *Input, src *source, at string) record.Format {
 	at = join(at, "format")
 	if src.given(at) {
@@ -162,8 +166,9 @@ func (l *loader) format(in *Input, src *source, at string) record.Format {
 	return found
 }
 
-// formatOf returns the format of all files that a pattern can match by their extension; false if it
-// cannot be told or there are several.
+// formatOf returns the format that the extension of a pattern for paths stands for, such as .csv,
+// or .{json,jsonl} if all choices stand for one format. It returns false if there is no such
+// format, or several.
 func formatOf(pattern string) (found record.Format, ok bool) {
 	ext := extension(pattern)
 	choices := []string{strings.TrimPrefix(ext, ".")}
@@ -180,8 +185,8 @@ func formatOf(pattern string) (found record.Format, ok bool) {
 	return found, found != ""
 }
 
-// extension returns the extension of the names that match a pattern, without one of compression. It
-// can be a pattern itself, such as .{json,jsonl}.
+// extension returns the extension of the names that match a pattern for paths, such as .json,
+// without one of compression (.gz, .zst). It can be a pattern itself, such as .{json,jsonl}.
 func extension(pattern string) string {
 	name := path.Base(pattern)
 	for _, packed := range []string{".gz", ".zst", "{,.gz}", "{,.zst}", "{,.gz,.zst}"} {
@@ -192,7 +197,8 @@ func extension(pattern string) string {
 	return path.Ext(name)
 }
 
-// formatNames returns the names of all formats.
+// formatNames returns the names of all formats of records, as they are written in the
+// configuration.
 func formatNames() (names []string) {
 	for _, s := range format.All() {
 		names = append(names, string(s.Format))
@@ -201,8 +207,8 @@ func formatNames() (names []string) {
 }
 
 // fitFormat checks the settings that depend on the format, such as mapping and header, and resolves
-// compression: auto means that request bodies are compressed with gzip, or not, if the format is
-// compressed by itself.
+// compression: auto becomes gzip, or none if the format is compressed by itself. spec says what
+// holds for the format; at is the path of the input in the file src.
 func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) {
 	switch {
 	case !spec.NeedsMap || in.Mapping != "":
@@ -227,7 +233,8 @@ func (l *loader) fitFormat(in *Input, spec format.Spec, src *source, at string) 
 	}
 }
 
-// blocksOnly reports keys that have no meaning for a format that is read in blocks.
+// blocksOnly reports keys that have no meaning for a format that is read in blocks and not record
+// by record (Avro). at is the path of the input in the file src.
 func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
 	for _, key := range blockless {
 		if src.given(join(at, key)) {
@@ -243,8 +250,8 @@ func (l *loader) blocksOnly(spec format.Spec, src *source, at string) {
 var blockless = []string{"max_record_size", "partial_line_wait"}
 
 // fields checks the section fields of an input, which names the values to add to every record, and
-// reports the mistakes. A mistake in a text that a variable has filled in is reported without the
-// text, which may be a secret.
+// reports the mistakes. at is the path of the input in the file src. A mistake in a text that a
+// variable has filled in is reported without the text, which may be a secret.
 func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 	at = join(at, "fields")
 	if len(in.Fields) > 0 && spec.Mapping != "Json" {
@@ -270,8 +277,9 @@ func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 	}
 }
 
-// sizes checks that a record fits into a payload. If max_record_size is not written it is lowered to
-// what fits.
+// sizes checks that the largest record of an input fits into one payload. If max_record_size is not
+// written it is lowered to what fits. It also reports mistakes in the batch settings that the input
+// itself sets. at is the path of the input in the file src.
 func (l *loader) sizes(in *Input, src *source, at string) {
 	own := join(at, "max_record_size")
 	size, what := roomFor(in)
@@ -283,7 +291,7 @@ func (l *loader) sizes(in *Input, src *source, at string) {
 	}
 	var given []error
 	for _, err := range flatten(in.Batch.Validate()) {
-		// What comes from the top level was complained about there.
+		// A mistake in a value that comes from the top level was reported there.
 		if e, ok := err.(*units.KeyError); ok && src.given(join(at, "batch."+e.Key)) {
 			given = append(given, e)
 		}
@@ -291,7 +299,8 @@ func (l *loader) sizes(in *Input, src *source, at string) {
 	l.complain(src, join(at, "batch"), given...)
 }
 
-// flatten returns the errors that were joined into err, one level deep; nil if none were.
+// flatten returns the errors that were joined into err by errors.Join, one level deep; nil if err
+// is nil or a single error.
 func flatten(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()

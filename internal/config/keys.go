@@ -38,7 +38,9 @@ var everything = sync.OnceValue(func() *key {
 	return k
 })
 
-// addKeys adds the keys of a struct to a section, with their defaults and allowed values.
+// addKeys adds the keys of the struct type t to the section k, and the keys of sections inside it.
+// preset is a value of t with the defaults; allowed has the values of keys with a fixed list, by
+// path.
 func (k *key) addKeys(t reflect.Type, preset reflect.Value, allowed map[string][]string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, ok := keyOf(f)
@@ -55,8 +57,9 @@ func (k *key) addKeys(t reflect.Type, preset reflect.Value, allowed map[string][
 	}
 }
 
-// sectionOf returns the struct into which the value of a key is decoded, and its defaults; nil if the
-// key is not a section.
+// sectionOf returns the struct type into which the value of a key is decoded, and its defaults. t
+// is the type of the key and preset its default. The type is nil if the key is not a section but a
+// single value or a list of them.
 func sectionOf(t reflect.Type, preset reflect.Value) (reflect.Type, reflect.Value) {
 	switch {
 	case t == reflect.TypeFor[*yaml.Node]():
@@ -78,7 +81,7 @@ func isSections(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
-// readsItself reports whether values of a type are decoded from text by their own method.
+// readsItself reports whether values of a type have an UnmarshalText method, which decodes them.
 func readsItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
@@ -86,8 +89,8 @@ func readsItself(t reflect.Type) bool {
 // commonPaths are sections that stand in several places and mean the same there.
 var commonPaths = map[string]string{"inputs.batch": "batch", "clusters.auth": "auth"}
 
-// common returns the path under which a key is explained, which is the same for sections that can be
-// written in several places.
+// common returns the path under which a key is explained. A section that can be written in several
+// places has one path for all of them: inputs.batch.max_size gives batch.max_size.
 func (k *key) common() string {
 	for place, path := range commonPaths {
 		if rest, ok := strings.CutPrefix(k.path, place); ok && (rest == "" || rest[0] == '.') {
@@ -105,7 +108,8 @@ func (k *key) all(f func(*key)) {
 	}
 }
 
-// standard returns the default of a key as it would be written in a file; "" if it has none.
+// standard returns the default of a key as it would be written in a file; "" for a section, and for
+// a key whose default is empty or no single value.
 func (k *key) standard() string {
 	if len(k.keys) > 0 || !k.preset.IsValid() {
 		return ""
@@ -121,8 +125,9 @@ func (k *key) standard() string {
 	return ""
 }
 
-// allowedValues returns the values that a key may have, by its path, for keys with a fixed list. They
-// come from the checks: those of empty settings fail and name what they want.
+// allowedValues returns the values that a key may have, by its path, for keys with a fixed list. To
+// find them it runs the checks of the settings on empty values: the errors name the values that are
+// wanted.
 func allowedValues() map[string][]string {
 	allowed := map[string][]string{"inputs.format": formatNames(), "inputs.multiline.preset": format.Presets(), "inputs.redact.preset": rules.Presets()}
 	note := func(section string, err error) {

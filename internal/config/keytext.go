@@ -9,7 +9,8 @@ type keyText struct {
 	least, most string // the bounds of a value, in its own unit; empty: none
 }
 
-// textOf returns the description of the key at a path; empty if there is none.
+// textOf returns what people are told about the key at a path, such as inputs.batch; its fields are
+// empty if nothing is known about the key.
 func textOf(path string) keyText {
 	if t, ok := inputTexts[path]; ok {
 		return t

@@ -31,7 +31,8 @@ type origin struct {
 	path string
 }
 
-// newLoader returns a loader with all defaults. out collects the problems.
+// newLoader returns a loader in which all settings have their defaults. name is the main file, env
+// looks up environment variables, and out collects the problems.
 func newLoader(name string, env Env, o Options, out *report) *loader {
 	c := DefaultConfig()
 	l := &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c}
@@ -69,8 +70,8 @@ func (l *loader) load(text []byte) {
 	l.together()
 }
 
-// document decodes the text of a file into a struct. It returns false if the text has no keys to go on
-// with; mistakes are reported.
+// document decodes the text of a file into the struct that into points to. Mistakes are reported to
+// src. It returns false if the text is no section with keys, so that nothing was decoded.
 func (l *loader) document(text []byte, src *source, into any) bool {
 	root := parseYAML(text, src)
 	if root == nil {
@@ -122,7 +123,8 @@ func (l *loader) stateDir() string {
 	return "kusto-agent-state"
 }
 
-// header reports a value that cannot be sent in an HTTP header.
+// header reports a value, at its path in the main file, that cannot be sent in an HTTP header: one
+// that is longer than 256 bytes or has other characters than printable ASCII.
 func (l *loader) header(path, value string) {
 	const most = 256
 	odd := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
@@ -131,7 +133,8 @@ func (l *loader) header(path, value string) {
 	}
 }
 
-// complain reports the errors of a check of a section, each at its key.
+// complain reports the errors of a check of a section, each *units.KeyError at its key and others
+// at the section. Errors may be nil or joined. section is the path of the section in the file src.
 func (l *loader) complain(src *source, section string, errs ...error) {
 	for _, err := range errs {
 		switch e := err.(type) {
@@ -146,8 +149,9 @@ func (l *loader) complain(src *source, section string, errs ...error) {
 	}
 }
 
-// inputs reads the list of inputs of one file, adds them to the configuration and reports their
-// mistakes. n is the node of the list; nil if the file has none.
+// inputs reads the list of inputs of one file, adds them to the configuration, with the place where
+// each was written, and reports their mistakes. n is the node of the list; nil if the file has
+// none.
 func (l *loader) inputs(n *yaml.Node, src *source) {
 	switch {
 	case n == nil || isNull(n):

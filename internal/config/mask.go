@@ -28,8 +28,9 @@ var (
 	plainProxy = regexp.MustCompile(`^(?:["']?[A-Za-z][\w+.-]*://(?:\*{4}@)?(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?/?["']?)?[ \t\r]*(?:[#,}].*)?$`)
 )
 
-// maskLine returns a line with everything that may be a secret replaced. It must not be used for a
-// line that continues a secret of the line before.
+// maskLine returns a line with everything that may be a secret replaced: users and passwords in
+// URLs, proxies, and what follows a key that names a secret, also if the key is misspelt. It must
+// not be used for a line that continues a secret of the line before.
 func maskLine(line string) string {
 	line = userInfo.ReplaceAllString(line, "${1}"+kusto.Mask+"@") // first: a word in it may name a secret
 	line = maskProxyIn(line)
@@ -44,8 +45,8 @@ func maskLine(line string) string {
 	return line
 }
 
-// maskProxyIn masks the value of a proxy that is not a plain URL, since it is not known where a
-// password could be in it.
+// maskProxyIn masks the value of the key proxy in a line, unless it is a plain URL: in anything
+// else it is not known where a password could be.
 func maskProxyIn(line string) string {
 	at := proxyKey.FindStringIndex(line)
 	if at == nil || plainProxy.MatchString(strings.TrimLeft(line[at[1]:], " \t")) {
@@ -54,8 +55,9 @@ func maskProxyIn(line string) string {
 	return line[:at[1]] + " " + kusto.Mask
 }
 
-// maskAuth masks a line of the section auth, or one that begins it: from the first value that is not
-// known to be public, to the end of the section or of the line.
+// maskAuth masks a line of the section auth, which holds credentials, or one that begins it: from
+// the first value that is not known to be public, to the end of the section if that is on this line
+// in braces, and otherwise to the end of the line.
 func maskAuth(line string) string {
 	from, to := 0, len(line)
 	if at := authKey.FindStringIndex(line); at != nil {
@@ -73,7 +75,9 @@ func maskAuth(line string) string {
 	return line
 }
 
-// publicLength returns how many bytes at the beginning of a part of the section auth may be shown.
+// publicLength returns how many bytes at the beginning of part, a part of the section auth in one
+// line, may be shown. It ends before text that belongs to no key, before a key that may be a secret
+// in the wrong place, and before a value that is not public.
 func publicLength(part string) int {
 	keys := anyKey.FindAllStringSubmatchIndex(part, -1)
 	first := len(part)
@@ -99,14 +103,14 @@ func publicLength(part string) int {
 	return len(part)
 }
 
-// isWord reports whether a key consists of letters, _ and - only, so that it is not a secret in the
-// wrong place.
+// isWord reports whether a key consists of letters, _ and - only. Other text in the place of a key
+// may be a secret that was written there by mistake.
 func isWord(key string) bool {
 	return strings.Trim(strings.ToLower(key), "abcdefghijklmnopqrstuvwxyz_-") == ""
 }
 
-// isPublic reports whether a value in the section auth may be shown: that of a known key other than
-// client_secret, and for method only what is nearly the name of a method.
+// isPublic reports whether the value of a key in the section auth may be shown: that of every known
+// key but client_secret, and for method only what is nearly the name of a method.
 func isPublic(key, value string) bool {
 	if key == "method" {
 		_, near := Nearest(strings.Trim(strings.SplitN(value, "#", 2)[0], " \t,}"), credential.Methods)
@@ -122,7 +126,9 @@ type lineMask struct {
 	auth bool // it belongs to a section that says who the agent is
 }
 
-// lineMasks returns what has to be hidden of each line of a file.
+// lineMasks returns, for each line of a file, what has to be hidden of it: all, if it continues a
+// secret value of a line before, or what is not public, if it belongs to a section auth. open and
+// auth carry the state from line to line.
 func lineMasks(lines []string) []lineMask {
 	masks := make([]lineMask, len(lines))
 	var open openSecret
@@ -143,13 +149,15 @@ type section struct {
 	indent int
 }
 
-// covers reports whether the line belongs to the section that is open.
+// covers reports whether the line belongs to the section auth that is open: it is blank, is
+// indented deeper than the key, or is as deep and begins with a dash or a closing brace.
 func (v section) covers(line string) bool {
 	trimmed := strings.TrimSpace(line)
 	return v.open && (trimmed == "" || indentOf(line) > v.indent || indentOf(line) == v.indent && (trimmed[0] == '-' || trimmed[0] == '}'))
 }
 
-// after returns the state after the line.
+// after returns the state for the next line: the section auth is open if the line belongs to it or
+// begins one.
 func (v section) after(line string) section {
 	switch {
 	case v.covers(line):
@@ -166,8 +174,8 @@ type secretKey struct {
 	indent int // lines indented deeper belong to the value
 }
 
-// findSecret returns the first key of a line whose value must not be shown. Keys that name files are
-// no secrets.
+// findSecret returns the place of the first key of a line whose value must not be shown, and
+// whether there is one. Keys that name files are no secrets.
 func findSecret(line string) (secretKey, bool) {
 	found, is := findNamed(line)
 	if is {
@@ -176,7 +184,9 @@ func findSecret(line string) (secretKey, bool) {
 	return findProxy(line)
 }
 
-// findProxy returns the key of a proxy whose value is on the following lines.
+// findProxy returns the place of a key proxy whose value is on the following lines: nothing follows
+// it on its own line but the signs of a YAML block. Values on the line itself are masked by
+// maskProxyIn.
 func findProxy(line string) (secretKey, bool) {
 	if !strings.Contains(line, "roxy") && !strings.Contains(line, "ROXY") {
 		return secretKey{}, false
@@ -191,8 +201,8 @@ func findProxy(line string) (secretKey, bool) {
 // nearWords are the words that name secrets, for keys that are misspelt.
 var nearWords = []string{"secret", "clientsecret", "password", "passwd", "token", "credential", "apikey"}
 
-// findNear returns where the value begins of the first key that is nearly spelled like that of a
-// secret.
+// findNear returns the index in the line at which the value begins of the first key that is nearly
+// spelled like that of a secret; false if there is none.
 func findNear(line string) (value int, found bool) {
 	for _, m := range anyKey.FindAllStringSubmatchIndex(line, -1) {
 		if isNearSecret(line[m[2]:m[3]]) {
@@ -202,8 +212,9 @@ func findNear(line string) (value int, found bool) {
 	return 0, false
 }
 
-// isNearSecret reports whether a key, or a part of it, differs from a word for secrets by a letter, or
-// by two if it is long. A key that exists is never one.
+// isNearSecret reports whether a key, or a part of it, differs little from a word for secrets: by a
+// letter, or in a long word by up to a third of its letters. A key of the configuration is never
+// one, nor is one that names a file.
 func isNearSecret(key string) bool {
 	if _, known := knownKeys()[key]; known || strings.HasSuffix(strings.ToLower(key), "file") {
 		return false
@@ -238,7 +249,9 @@ var knownKeys = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// findNamed returns the first key of a line with a word for secrets in it.
+// findNamed returns the place of the first key of a line that has a word for secrets in it, and
+// whether there is one. Keys that name files, and values such as that of method: client_secret, do
+// not count.
 func findNamed(line string) (secretKey, bool) {
 	if !mayNameSecret(line) {
 		return secretKey{}, false
@@ -263,8 +276,8 @@ func findNamed(line string) (secretKey, bool) {
 	return secretKey{}, false
 }
 
-// mayNameSecret is a cheap test that is true for every line in which secretWord finds something, and
-// for some others.
+// mayNameSecret is a cheap test before the regular expression secretWord: it is true for every line
+// in which that finds something, and for some others.
 func mayNameSecret(line string) bool {
 	lower := strings.ToLower(line)
 	for _, part := range []string{"secret", "passw", "pwd", "token", "credential", "key", "sig"} {
@@ -283,7 +296,8 @@ type openSecret struct {
 	quote  byte // that the value has opened, if any
 }
 
-// covers reports whether the line continues the secret that is open.
+// covers reports whether the line may continue the secret value that is open: a quote is not closed
+// yet, or the line is blank, begins with a tab or a colon, or is indented deeper than the key.
 func (v openSecret) covers(line string) bool {
 	if !v.open {
 		return false
@@ -292,8 +306,9 @@ func (v openSecret) covers(line string) bool {
 	return v.quote != 0 || trimmed == "" || line[0] == '\t' || indentOf(line) > v.indent || strings.HasPrefix(trimmed, ":")
 }
 
-// after returns the state for the next line: it is open if that line may still be part of a
-// secret's value, because this line continues one or has the name of a secret key.
+// after returns the state for the next line: it is open if that line may still be part of a secret
+// value, because this line continues one or has a key that names one. Lines that are too long to be
+// searched for secrets count as having such a key.
 func (v openSecret) after(line string) openSecret {
 	if v.covers(line) {
 		if v.quote != 0 && strings.IndexByte(line, v.quote) >= 0 {
@@ -302,7 +317,7 @@ func (v openSecret) after(line string) openSecret {
 		return v
 	}
 	if len(line) > maxShown {
-		return openSecret{open: true, indent: indentOf(line)} // not searched: it may end in one
+		return openSecret{open: true, indent: indentOf(line)}
 	}
 	key, found := findSecret(line)
 	if !found || strings.HasPrefix(strings.TrimSpace(line), "#") {

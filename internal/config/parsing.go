@@ -14,7 +14,9 @@ func parses(in *Input) bool {
 	return how != format.ParseNone
 }
 
-// parsing checks how an input turns lines into records. Unknown words have been reported before.
+// parsing checks the keys of an input that say how its lines become records, such as parse, inner
+// and multiline. Words that are not known have been reported before. at is the path of the input in
+// the file src.
 func (l *loader) parsing(in *Input, src *source, at string) {
 	if m := in.Multiline; m != nil {
 		switch how, _ := format.ParseOf(in.Parse); {
@@ -55,7 +57,8 @@ func (l *loader) multiline(m *tail.Multiline, src *source, at string) {
 	}
 }
 
-// roomFor returns the largest max_record_size that fits into one batch, and in words why.
+// roomFor returns the largest max_record_size, in bytes of the file, with which a record fits into
+// one batch, and in words what limits it, for a message.
 func roomFor(in *Input) (most int64, why string) {
 	if in.Encoding == "utf-16le" || in.Encoding == "utf-16be" {
 		return int64(in.Batch.MaxSize) / 2, "half of batch.max_size, since a character has two bytes in the file"

@@ -10,8 +10,9 @@ import (
 	"kusto-agent/tail"
 )
 
-// takenApart checks the keys that say how lines, or the messages inside the lines of containers, are
-// split into fields.
+// takenApart checks the keys that say how lines, or the messages inside the lines of a container
+// log, are split into fields: inner, pattern, types, time and on_error. A key that has no meaning
+// with the present parse and inner is reported. at is the path of the input in the file src.
 func (l *loader) takenApart(in *Input, src *source, at string) {
 	parse, known := format.ParseOf(in.Parse)
 	inner, ok := format.InnerOf(in.Inner)
@@ -40,7 +41,8 @@ func (l *loader) takenApart(in *Input, src *source, at string) {
 	}
 }
 
-// takenKey returns the key that says how text is split into fields: parse or inner.
+// takenKey returns the key that says how the text of records is split into fields: inner for
+// container logs, which have messages inside their lines, otherwise parse.
 func takenKey(in *Input) string {
 	if parse, _ := format.ParseOf(in.Parse); parse.Container() {
 		return "inner"
@@ -48,8 +50,8 @@ func takenKey(in *Input) string {
 	return "parse"
 }
 
-// takenBy returns the key that says how text is split into fields, and its value, in words: "inner is
-// json" or "parse is logfmt".
+// takenBy returns the key that says how the text of records is split into fields, and its value, in
+// words: "inner is json" or "parse is logfmt".
 func takenBy(in *Input) string {
 	if takenKey(in) == "inner" {
 		return "inner is " + in.Inner
@@ -72,7 +74,10 @@ func (l *loader) syslog(in *Input, src *source, at string) {
 	}
 }
 
-// pattern checks the regular expressions of an input and what is said about their groups.
+// pattern checks the regular expressions of an input, and the types and the time of their groups.
+// The mistake is reported at its key; at is the path of the input in the file src. In the error,
+// Index is the number of the expression that is at fault, negative if it is one of the settings of
+// a group.
 func (l *loader) pattern(in *Input, src *source, at string) {
 	if len(in.Pattern) == 0 {
 		src.bad(join(at, "pattern"), "missing; %s: regex needs a regular expression with named groups, such as '^(?P<level>\\S+) (?P<message>.*)$'", takenKey(in))
@@ -103,7 +108,8 @@ func (l *loader) pattern(in *Input, src *source, at string) {
 	}
 }
 
-// notRegular returns why a text is not a regular expression.
+// notRegular returns the message for a text that is not a regular expression, with the part at
+// fault; e is the error of the parser.
 func notRegular(text string, e *syntax.Error) string {
 	why := "not a regular expression: " + e.Code.String()
 	if e.Expr != "" && e.Expr != text {
@@ -114,8 +120,8 @@ func notRegular(text string, e *syntax.Error) string {
 
 func quotedShort(text string) string { return "`" + shortened(text) + "`" }
 
-// itemOf returns the path of item i of a list, or that of the list if its only item is written without
-// brackets.
+// itemOf returns the path of item i of the list at path, or the path of the list if its only item
+// is written without brackets. Only the first ten items have a path of their own.
 func itemOf(src *source, path string, i int) string {
 	if item := path + "[" + string(rune('0'+i)) + "]"; i < 10 && src.given(item) {
 		return item
@@ -123,7 +129,9 @@ func itemOf(src *source, path string, i int) string {
 	return path
 }
 
-// faultIn returns the byte at which a regular expression is wrong.
+// faultIn returns the index of the byte at which a regular expression is wrong; e is the error of
+// the parser. For parentheses without a partner it finds the place itself, since e does not name
+// it.
 func faultIn(text string, e *syntax.Error) int {
 	switch e.Code {
 	case syntax.ErrMissingParen, syntax.ErrUnexpectedParen:
@@ -132,8 +140,9 @@ func faultIn(text string, e *syntax.Error) int {
 	return max(0, strings.Index(text, e.Expr))
 }
 
-// loneParen returns the index of the last parenthesis that is not closed, or, if closing is set, of
-// the first one that closes nothing.
+// loneParen returns the index of the last opening parenthesis in a regular expression that is not
+// closed, or, if closing is set, of the first closing one that closes nothing; 0 if there is none.
+// It skips escapes, \Q...\E and classes in brackets.
 func loneParen(text string, closing bool) int {
 	var open []int
 	class := -1 // where a class in brackets begins
@@ -169,8 +178,9 @@ func loneParen(text string, closing bool) int {
 	return open[len(open)-1]
 }
 
-// badWithin reports a problem at a byte of the value of path. The caret points there if the value is
-// written in the file as it is, and otherwise at the beginning of the value.
+// badWithin reports a problem at the byte number place, from 0, of value, which is the value of
+// path. The caret points there if the value is written in the file as it is, and otherwise at the
+// beginning of the value.
 func (s *source) badWithin(path, value string, place int, message string) {
 	p, ok := s.places[path]
 	if !ok || s.wrong[path] || p.expanded != "" || p.line < 1 || p.line > len(s.lines) {
@@ -185,7 +195,7 @@ func (s *source) badWithin(path, value string, place int, message string) {
 	at := i
 	for n := 0; n < len(value); {
 		r, size := utf8.DecodeRuneInString(value[n:])
-		if i < 0 || i >= len(raw) || raw[i] != r { // it is written in another way
+		if i < 0 || i >= len(raw) || raw[i] != r { // in double quotes, or over several lines
 			s.bad(path, "%s", message)
 			return
 		}

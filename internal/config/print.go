@@ -49,7 +49,8 @@ func (c *Config) printed() (*yaml.Node, error) {
 	return n, nil
 }
 
-// printInputs encodes the inputs into n, without keys that do not apply to their formats.
+// printInputs encodes the inputs into n, with masked secrets in their fields, and without keys that
+// do not apply to formats read in blocks.
 func (c *Config) printInputs(n *yaml.Node) error {
 	inputs := slices.Clone(c.Inputs)
 	for i := range inputs {
@@ -88,7 +89,8 @@ var proxyUser = regexp.MustCompile(`//.*@`)
 
 func maskProxy(url string) string { return proxyUser.ReplaceAllLiteralString(url, "//"+kusto.Mask+"@") }
 
-// drop removes keys from a mapping.
+// drop removes the keys, with their values, from a YAML mapping; keys that it does not have are
+// ignored.
 func drop(n *yaml.Node, keys ...string) {
 	for i := len(n.Content) - 2; i >= 0; i -= 2 {
 		if slices.Contains(keys, n.Content[i].Value) {
@@ -97,7 +99,8 @@ func drop(n *yaml.Node, keys ...string) {
 	}
 }
 
-// keep removes all keys but one from a mapping, and returns its value; an empty node if it is missing.
+// keep removes all keys but one from a YAML mapping, and returns the value of that key; if the key
+// is missing, nothing is removed and an empty node is returned.
 func keep(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -108,7 +111,7 @@ func keep(n *yaml.Node, key string) *yaml.Node {
 	return new(yaml.Node)
 }
 
-// tidy removes keys without a value, at all levels.
+// tidy removes keys whose value is null from a YAML node, at all levels.
 func tidy(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode {
 		for i := len(n.Content) - 2; i >= 0; i -= 2 {
@@ -135,8 +138,8 @@ func escapeDollars(n *yaml.Node) {
 	}
 }
 
-// quoteOdd makes values and keys with unprintable characters be written in double quotes, where these
-// can be escaped.
+// quoteOdd has values and keys with unprintable characters written in double quotes, since YAML
+// allows escapes only there.
 func quoteOdd(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && printable(n.Value) != n.Value {
 		n.Style = yaml.DoubleQuotedStyle
@@ -146,7 +149,9 @@ func quoteOdd(n *yaml.Node) {
 	}
 }
 
-// escapeOdd replaces unprintable characters by their YAML escapes.
+// escapeOdd replaces unprintable characters of a YAML text, other than line ends, by the escapes
+// \uXXXX and \UXXXXXXXX. These stand in double quotes, into which quoteOdd has put every value that
+// has such characters.
 func escapeOdd(text string) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -19,7 +19,8 @@ type Problem struct {
 	caret int // characters of Source before the place
 }
 
-// String returns place and message, and then the line of the file with a caret under the place.
+// String returns place and message, and below them the line of the file with a caret under the
+// place.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(printable(p.File))
@@ -75,7 +76,8 @@ func newReport() *report {
 	return &report{order: map[string]int{}, told: map[string]int{}}
 }
 
-// add adds a problem.
+// add adds a problem. It notes the order in which files first appear, by which err sorts, and how
+// many problems each has.
 func (r *report) add(p Problem) {
 	if _, ok := r.order[p.File]; !ok {
 		r.order[p.File] = len(r.order)
@@ -87,7 +89,8 @@ func (r *report) add(p Problem) {
 // full says that no more problems of a file are told, only counted.
 func (r *report) full(file string) bool { return r.told[file] >= maxProblems }
 
-// err returns nil, or an *Errors with all problems, sorted by file and place.
+// err returns nil if there are no problems, otherwise an *Errors with all of them: files in the
+// order in which they were read, problems of a file by line and column.
 func (r *report) err() error {
 	if len(r.list) == 0 {
 		return nil

@@ -15,7 +15,8 @@ import (
 
 var errTooLarge = fmt.Errorf("larger than %d KiB; want a file that a person could read, or several by include", maxFileSize>>10)
 
-// readFile returns the content of a file of at most maxFileSize bytes.
+// readFile returns the content of a file of at most maxFileSize bytes. The error is meant for
+// people and does not name the file; it is errTooLarge for a larger file.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,8 +33,9 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// unread returns the problem of a file that cannot be read. A file that exists but is too large is
-// reported at 1:1, because every problem in an existing file needs a position.
+// unread returns the Problem to report for a file that cannot be read because of err. A file that
+// exists but is too large is reported at 1:1, because every problem in an existing file needs a
+// position.
 func unread(path string, err error) Problem {
 	p := Problem{File: path, Message: err.Error()}
 	if errors.Is(err, errTooLarge) {
@@ -42,7 +44,8 @@ func unread(path string, err error) Problem {
 	return p
 }
 
-// cause returns why a file cannot be opened or read, without its path, and what to do about it.
+// cause returns the text for an error of opening or reading a file, without its path, and with what
+// to do about it. verb is what failed: open or read.
 func cause(verb string, err error) string {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
@@ -68,8 +71,10 @@ func newText(name string, text []byte, out *report) (*source, []byte) {
 // maxIncluded is how many files may be included.
 const maxIncluded = 1000
 
-// included returns the files that the patterns of include match, each once, in the order of the
-// patterns and then of the names. A pattern may match nothing; a plain file name must exist.
+// included returns the files that the patterns of include match, each once and without the main
+// file, in the order of the patterns and then of the names. A pattern may match nothing; a plain
+// file name must exist. Mistakes are reported; if more than maxIncluded files match, none is
+// returned.
 func (l *loader) included() (files []string) {
 	seen := map[string]bool{realName(l.name): true}
 	for i, pattern := range l.doc.Include {

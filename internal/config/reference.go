@@ -43,8 +43,8 @@ func Reference() []byte {
 	return b.Bytes()
 }
 
-// row returns the row of the key in a Markdown table: key, explanation with type and range, and
-// default.
+// row returns the row of the key t in a Markdown table with three columns: key, explanation with
+// type and range, and default.
 func (t Topic) row() string {
 	about := inCell(t.About)
 	var more []string

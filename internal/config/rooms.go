@@ -8,7 +8,7 @@ import (
 	"kusto-agent/tail"
 )
 
-// Limits returns the batch settings of the input, for the batcher.
+// Limits returns the batch settings of the input in the form that the batcher takes.
 func (in *Input) Limits() batcher.Limits {
 	return batcher.Limits{
 		MaxBytes: int(in.Batch.MaxSize), MaxRecords: in.Batch.MaxRecords, MaxWait: in.Batch.MaxWait.D(),
@@ -16,7 +16,7 @@ func (in *Input) Limits() batcher.Limits {
 	}
 }
 
-// Tail returns the settings of the input, for the tailer.
+// Tail returns the settings of the input in the form that the tailer, which reads the files, takes.
 func (in *Input) Tail() tail.Input {
 	return tail.Input{
 		InputConfig: in.InputConfig, Route: in.Route(),
@@ -24,7 +24,8 @@ func (in *Input) Tail() tail.Input {
 	}
 }
 
-// Routes returns the routes of all inputs with their batch settings.
+// Routes returns the routes of all inputs (where their records go) with the batch settings of each.
+// Inputs with the same route have the same batch settings, which Load has checked.
 func (c *Config) Routes() map[record.Route]batcher.Limits {
 	routes := make(map[record.Route]batcher.Limits)
 	for i := range c.Inputs {
@@ -33,7 +34,8 @@ func (c *Config) Routes() map[record.Route]batcher.Limits {
 	return routes
 }
 
-// Tails returns the settings of all inputs, for the tailer.
+// Tails returns the settings of all inputs in the form that the tailer, which reads the files,
+// takes.
 func (c *Config) Tails() []tail.Input {
 	var inputs []tail.Input
 	for i := range c.Inputs {

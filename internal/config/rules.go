@@ -15,7 +15,8 @@ import (
 var ruleLists = []string{"keep", "drop", "redact"}
 
 // rules checks the keys that select or change records: keep, drop, sample, redact, rename, remove,
-// add. An unknown format or way of parsing has been reported before.
+// add. at is the path of the input in the file src. If the format or the way of parsing is unknown,
+// which was reported before, nothing is checked.
 func (l *loader) rules(in *Input, src *source, at string) {
 	spec, known := format.Of(in.Format)
 	if _, ok := format.ParseOf(in.Parse); !known || !ok {
@@ -56,7 +57,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 		}
 		var bad *rules.Error
 		if !errors.As(err, &bad) || src.wrong[join(at, bad.List)] {
-			continue // the only other error is that of the format
+			continue // reported already: an error of the format, or of the whole list of rules
 		}
 		path := join(at, bad.Path())
 		if badSyntax, ok := errors.AsType[*syntax.Error](err); ok {
@@ -67,7 +68,8 @@ func (l *loader) rules(in *Input, src *source, at string) {
 	}
 }
 
-// leaves returns the single errors that were joined into err, at any depth; nil for nil.
+// leaves returns the single errors that were joined into err with errors.Join, at any depth; err
+// itself if it is a single error, nil for nil.
 func leaves(err error) (all []error) {
 	many := flatten(err)
 	if many == nil && err != nil {
@@ -79,8 +81,8 @@ func leaves(err error) (all []error) {
 	return all
 }
 
-// refuseEmpty reports keys of a rule that have an empty value: ignored, they would change what the
-// rule means.
+// refuseEmpty reports keys of a rule, whose path in the file is at, that have an empty value. Such
+// a key would count as not given, which changes the meaning of the rule.
 func refuseEmpty(src *source, at string) {
 	for _, key := range []string{"name", "match", "member", "column", "in", "below", "above", "preset"} {
 		p := src.places[join(at, key)]

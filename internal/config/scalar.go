@@ -22,8 +22,9 @@ type word struct {
 // maxWord is the longest value taken, in bytes.
 const maxWord = 16 << 10
 
-// word returns the scalar n with its variables replaced. ok is false if it is not a usable single
-// value, which is then reported. The place of path records what was written.
+// word returns the single value of the node n with its variables replaced. ok is false if n is not
+// a usable single value, which is then reported. The place that is stored for path gets the value
+// as it was written and, if variables were replaced, the value after that.
 func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 	switch {
 	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0:
@@ -58,7 +59,8 @@ func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 	return w, true
 }
 
-// quote returns the value quoted for a message, or "this value" if it may be a secret.
+// quote returns the value in quotes for a message about the key at path, or "this value" if it may
+// be a secret: if a variable filled it in, or the key holds secrets.
 func (w word) quote(path string) string {
 	if w.expanded || isSecret(path) {
 		return "this value"
@@ -71,7 +73,8 @@ func isSecret(path string) bool {
 	return strings.HasSuffix(path, "client_secret") || strings.HasSuffix(path, "proxy")
 }
 
-// scalar decodes a single value into a string, bool or int, and reports a value of another type.
+// scalar decodes the single value of node n into v, a string, bool or int, and reports at path a
+// value of another type. A value in quotes counts as text, unless a variable was replaced in it.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	w, ok := d.word(n, path)
 	if !ok {
@@ -102,7 +105,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// text decodes a single value with its own UnmarshalText, such as a size or a duration.
+// text decodes the single value of node n with the UnmarshalText method of v, such as a size or a
+// duration, and reports its error at path.
 func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
 	w, ok := d.word(n, path)
 	if !ok {
@@ -117,7 +121,7 @@ func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
 	}
 }
 
-// kindName returns the word for a node that is not a single value.
+// kindName returns the words for a node that is not a single value: a list or a section.
 func kindName(n *yaml.Node) string {
 	if n.Kind == yaml.SequenceNode {
 		return "a list"
@@ -125,7 +129,7 @@ func kindName(n *yaml.Node) string {
 	return "a section of keys"
 }
 
-// shortened cuts a value to 64 characters for a message.
+// shortened returns a value for a message, cut to 64 characters.
 func shortened(s string) string {
 	const most = 64
 	if r := []rune(s); len(r) > most {

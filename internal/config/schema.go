@@ -39,7 +39,8 @@ func Schema() map[string]any {
 
 type schema = map[string]any
 
-// commonList returns the paths of the sections that the schema defines once and refers to.
+// commonList returns the paths of the sections that can be written in several places, such as
+// batch: the schema defines them once and refers to them.
 func commonList() (paths []string) {
 	for _, path := range commonPaths {
 		paths = append(paths, path)
@@ -55,7 +56,9 @@ const (
 	durationPattern = `^([0-9]+d)?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$|^[0-9]+d$`
 )
 
-// words returns the definitions of single values and of lists of them.
+// words returns the definitions of the schema for single values, such as size and duration, and for
+// lists and maps of them. Where a value is not text, a text with variables such as ${NAME} is
+// accepted too.
 func words() schema {
 	return schema{
 		"variable": schema{"type": "string", "pattern": variablePattern},
@@ -72,8 +75,9 @@ func ref(name string) schema { return schema{"$ref": "#/$defs/" + name} }
 
 func orVariable(of ...any) schema { return schema{"anyOf": append(of, ref("variable"))} }
 
-// schemaOf returns the schema of one key with description, default and example. refer allows a
-// reference for a section that is defined once.
+// schemaOf returns the schema of one key with description, default and example. If refer is set, a
+// section that the schema defines once becomes a reference; without it the definition itself is
+// returned.
 func schemaOf(k *key, refer bool) schema {
 	s := schemaOfValue(k, refer)
 	s["description"] = k.description()
@@ -90,7 +94,8 @@ func schemaOf(k *key, refer bool) schema {
 	return s
 }
 
-// schemaOfValue returns the schema of a key's value, without description.
+// schemaOfValue returns the schema of a key's value, without description. If refer is set, a
+// section that the schema defines once becomes a reference.
 func schemaOfValue(k *key, refer bool) schema {
 	switch {
 	case refer && slices.Contains(commonList(), k.common()):
@@ -138,7 +143,8 @@ func schemaOfValue(k *key, refer bool) schema {
 // needed are the keys without which their section is refused.
 var needed = map[string][]string{"inputs": {"paths", "table"}, "clusters": {"url"}}
 
-// schemaOfKeys returns the schema of a section. null is allowed, since all keys may be commented out.
+// schemaOfKeys returns the schema of a section with its keys. It allows null, which is the value of
+// a section whose keys are all commented out.
 func schemaOfKeys(k *key) schema {
 	properties := schema{}
 	for _, sub := range k.keys {
@@ -163,8 +169,8 @@ func schemaOfInt(k *key) schema {
 	return orVariable(s)
 }
 
-// schemaOfChoice returns the schema of a value out of a list. Values that look like numbers are also
-// accepted as numbers, and formats in any letter case.
+// schemaOfChoice returns the schema of a value out of the list k.allowed. Values that look like
+// numbers are also accepted as numbers, and formats in any letter case.
 func schemaOfChoice(k *key) schema {
 	values := []any{}
 	for _, word := range k.allowed {
@@ -196,7 +202,8 @@ func inAnyCase(words []string) (patterns []string) {
 	return patterns
 }
 
-// fromYAML returns the JSON value of a text in YAML that is part of this program.
+// fromYAML returns the value that a YAML text stands for, for use in JSON. The text must be a
+// constant of this program: if it is no YAML, fromYAML panics.
 func fromYAML(text string) (v any) {
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		panic("config: an example is no YAML: " + err.Error())

@@ -24,7 +24,7 @@ func (t Traced) Show(w io.Writer, input string) error {
 	if err != nil {
 		return err
 	}
-	// Read again for the lines that values came to stand on.
+	// The text is parsed again to learn on which line each value stands.
 	var set yaml.Node
 	if err := yaml.Unmarshal(text, &set); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
@@ -53,7 +53,8 @@ func (c *Config) Masked() (string, error) {
 	return escapeOdd(string(text)), nil
 }
 
-// encoded returns the YAML text of doc, in which it escapes dollar signs and unprintable characters.
+// encoded returns the YAML text of doc. Before that it changes doc: dollar signs are doubled, and
+// values with unprintable characters get double quotes.
 func encoded(doc *yaml.Node) ([]byte, error) {
 	escapeDollars(doc)
 	quoteOdd(doc)
@@ -88,8 +89,9 @@ type Shown struct {
 	From   map[string]Origin `json:"from"`
 }
 
-// document returns the nodes to show, and the index in the whole configuration of the first input in
-// them.
+// document returns the YAML nodes of the configuration to show: all of it, or only the input with
+// this name if input is not empty. first is the index, in the whole configuration, of the first
+// input in doc.
 func (t Traced) document(input string) (doc *yaml.Node, first int, err error) {
 	if doc, err = t.printed(); err != nil || input == "" {
 		return doc, 0, err
@@ -119,8 +121,8 @@ func (c *Config) HasInput(name string) error {
 	return fmt.Errorf("there is no input %q; want %s", name, orList(names))
 }
 
-// renumbered returns a path with the index of its input raised by first, for a document that shows one
-// input only.
+// renumbered returns a path with the index of its input raised by first. It turns a path of a
+// document that shows one input only into a path of the whole configuration.
 func renumbered(path string, first int) string {
 	if i, rest, ok := inputAt(path); ok {
 		return fmt.Sprintf("inputs[%d]%s", i+first, rest)
@@ -128,7 +130,8 @@ func renumbered(path string, first int) string {
 	return path
 }
 
-// each calls f for every single value below n, with its path.
+// each calls f for every value below n that is no section or list with content, with its path; path
+// is that of n itself.
 func each(n *yaml.Node, path string, f func(path string, n *yaml.Node)) {
 	switch {
 	case len(n.Content) == 0:
@@ -147,7 +150,8 @@ func each(n *yaml.Node, path string, f func(path string, n *yaml.Node)) {
 // commentColumn is where comments begin, but behind values that reach further.
 const commentColumn = 48
 
-// commented returns text with comments at the ends of lines, which are numbered from 1.
+// commented returns text with the comments, which are given by line number from 1, at the ends of
+// its lines.
 func commented(text string, comments map[int]string) string {
 	var b strings.Builder
 	number := 0

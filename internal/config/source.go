@@ -50,8 +50,9 @@ func (s *source) given(path string) bool {
 	return ok
 }
 
-// bad reports a problem with the value of path. Something that is missing is reported where its
-// section begins. Further problems of the same path are ignored, since they follow from the first.
+// bad reports a problem with the value at a path such as inputs[2].format; the message is made of
+// format and args. Something that is missing is reported where its section begins. Further problems
+// of the same path are ignored, since they follow from the first.
 func (s *source) bad(path, format string, args ...any) {
 	if s.wrong[path] {
 		return
@@ -72,7 +73,8 @@ func (s *source) bad(path, format string, args ...any) {
 	s.badAt(p.line, p.col, path, message)
 }
 
-// badAt reports a problem with the text at a line and a column, both from 1.
+// badAt reports a problem with the text at a line and a column, both from 1. path names the key;
+// empty: the file as a whole. Once a file has maxProblems problems, further ones are only counted.
 func (s *source) badAt(line, col int, path, message string) {
 	s.wrong[path] = true
 	if s.out.full(s.name) {
@@ -96,15 +98,16 @@ const maxShown = 4096
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 120
 
-// excerpt returns the part of a line that may be shown, without secrets, and how many characters of it
-// come before col; "" for a line that is too long.
+// excerpt returns the part of a line that may be shown, at most excerptWidth characters without
+// secrets, and how many characters of it come before col, for the caret. line and col count from 1.
+// It returns "" for a line that is too long.
 func (s *source) excerpt(line, col int) (shown string, caret int) {
 	if len(s.lines[line-1]) > maxShown {
 		return "", 0
 	}
 	raw, text := []rune(s.lines[line-1]), []rune(s.masked(line))
 	for caret < min(col-1, len(text), len(raw)) && (raw[caret] == text[caret]) {
-		caret++ // up to the place, or to the mask that hides it
+		caret++ // up to col, or to the mask that has replaced the text there
 	}
 	if from := caret - excerptWidth*3/4; from > 0 && len(text) > excerptWidth {
 		text = append([]rune("…"), text[from:]...)
@@ -120,7 +123,8 @@ func (s *source) excerpt(line, col int) (shown string, caret int) {
 	return oneToOne(text[indent:]), caret - indent
 }
 
-// masked returns a line with its secrets replaced.
+// masked returns a line, numbered from 1, with its secrets replaced. What has to be hidden also
+// depends on the lines before, so that the masks of all lines are computed once.
 func (s *source) masked(line int) string {
 	if s.masks == nil {
 		s.masks = lineMasks(s.lines)
@@ -135,8 +139,8 @@ func (s *source) masked(line int) string {
 	return maskLine(text)
 }
 
-// oneToOne replaces characters that a terminal would not show as one character, so that the caret
-// below the line stays in place.
+// oneToOne returns text with a replacement for each character that a terminal would not show in one
+// column, so that the caret below the line stays in place. It changes text.
 func oneToOne(text []rune) string {
 	for i, r := range text {
 		switch {

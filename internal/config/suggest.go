@@ -12,8 +12,9 @@ import (
 	"kusto-agent/internal/kusto/credential"
 )
 
-// unknown reports a key that its section does not have, with what may have been meant. That key is
-// then not reported as missing.
+// unknown reports a key that its section does not have, with what may have been meant. k is the
+// node of the key, section the struct type of the section and path its path. A key that was
+// probably meant is then not reported as missing.
 func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path string) {
 	if d.src.out.full(d.src.name) {
 		d.src.out.more++
@@ -56,7 +57,8 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 	d.src.badAt(k.Line, k.Column, join(path, shortened(key)), message)
 }
 
-// strayed returns a similar key of another section, with that section, in words; "" if there is none.
+// strayed returns the key of any section that is most similar to what was typed, with the sections
+// that have it, in words; "" if none is similar.
 func strayed(typed string) string {
 	var words []string
 	homes := map[string][]string{}
@@ -83,8 +85,9 @@ func strayed(typed string) string {
 	return near + ", which belongs to " + orList(homes[near])
 }
 
-// homesOf returns the sections to which a key belongs, in words. Sections inside the one where it was
-// found come alone, as they are the likeliest.
+// homesOf returns the sections that have the key, in words. from is the type of the section in
+// which the key was found. If sections inside that one have the key, only these are returned, as
+// they are the likeliest.
 func homesOf(key string, from reflect.Type) []string {
 	if homes := homesWithin(key, from, ""); len(homes) > 0 {
 		return homes
@@ -105,7 +108,8 @@ func homesOf(key string, from reflect.Type) []string {
 	return homes
 }
 
-// homesWithin returns the paths of the sections inside t that have the key.
+// homesWithin returns the paths of the sections inside the struct type t, at any depth, that have
+// the key. path is the path of t.
 func homesWithin(key string, t reflect.Type, path string) (homes []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, ok := keyOf(f)
@@ -120,7 +124,8 @@ func homesWithin(key string, t reflect.Type, path string) (homes []string) {
 	return homes
 }
 
-// Nearest returns the word that a person most likely meant by typed; false if none is similar enough.
+// Nearest returns the one of words that a person most likely meant by typed; false if none is
+// similar enough: one letter may differ, or up to a third of the letters.
 func Nearest(typed string, words []string) (string, bool) {
 	const most = 64 // no word is that long, and the cost grows with it
 	if len(typed) > most {

@@ -21,8 +21,8 @@ const (
 	maxDepth      = 100     // sections in sections
 )
 
-// parseYAML returns the nodes of the one document in a file; nil if there is none, or not one, which
-// is then reported.
+// parseYAML returns the root node of the one document in a file. If the file has a syntax error, is
+// empty or has a second document, parseYAML reports that and returns nil.
 func parseYAML(text []byte, src *source) *yaml.Node {
 	if line, col, why := refuse(text); why != "" {
 		src.badAt(line, col, "", why)
@@ -49,8 +49,8 @@ func parseYAML(text []byte, src *source) *yaml.Node {
 	return nil
 }
 
-// nextDocument decodes the next document. A panic of the library becomes an error, so that it cannot
-// end an agent that reloads its configuration.
+// nextDocument decodes the next document of dec; the error is io.EOF if there is none. A panic of
+// the library becomes an error, so that it cannot end an agent that reloads its configuration.
 func nextDocument(dec *yaml.Decoder) (n *yaml.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -61,8 +61,9 @@ func nextDocument(dec *yaml.Decoder) (n *yaml.Node, err error) {
 	return n, dec.Decode(n)
 }
 
-// refuse checks the text before it is parsed. If it is not text or would cost too much to parse,
-// refuse returns where and why; otherwise why is "".
+// refuse checks the text before it is parsed. If it is not UTF-8 text, or is nested too deep or has
+// too many values for the parser, refuse returns the place, line and column from 1, and why;
+// otherwise why is "".
 func refuse(text []byte) (line, col int, why string) {
 	line, col = 1, 1
 	open, separators := 0, 0
@@ -98,7 +99,9 @@ func refuse(text []byte) (line, col int, why string) {
 	return 0, 0, ""
 }
 
-// leadingDashes counts the lists and keys that a line begins at once.
+// leadingDashes counts the signs -, ? and : at the beginning of a line, spaces and tabs left out.
+// Each of them begins a list item or a key inside the one before, so that their number is a depth
+// of nesting.
 func leadingDashes(line []byte) (n int) {
 	for _, b := range line {
 		switch b {
@@ -141,7 +144,8 @@ var said = []struct{ words, told string }{
 	{"indentation indicator", "an indentation of 0 behind | or >; leave it out"},
 }
 
-// reportSyntax reports an error of the YAML library in the agent's own words, at its place.
+// reportSyntax reports an error of the YAML library at its place in the file, in the words of the
+// table said where they are known, since the words of the library help few people.
 func reportSyntax(text []byte, err error, src *source) {
 	told := "not readable as YAML from here on"
 	for _, s := range said {
@@ -172,9 +176,11 @@ var errorLine = regexp.MustCompile(`^yaml: line (\d+): `)
 // maxLocate bounds the files in which a mistake is looked for by parsing.
 const maxLocate = 64 << 10
 
-// locate returns line and column of a syntax error, both from 1. The library gives no column, and its
-// line may be that of the section around. But the shortest beginning of the file that fails in the
-// same way ends with the mistake, and every longer one fails too: locate finds it by bisection.
+// locate returns line and column of the syntax error err, both from 1. The library gives no column,
+// and its line may be that of the section around. But the shortest beginning of the file that fails
+// in the same way ends with the mistake, and every longer one fails too: locate finds it by
+// bisection. In a file of more than maxLocate bytes that costs too much, and the line of the
+// library is returned.
 func locate(text []byte, err error) (line, col int) {
 	if len(text) > maxLocate {
 		line = 1

@@ -20,7 +20,7 @@ func (l *loader) together() {
 		}
 		r := in.Route()
 		if r.Cluster == "" || r.Table == "" || r.Format == "" || o.src.wrong[join(o.path, "mapping")] {
-			continue // what is wrong with it was told
+			continue // what is wrong with it was reported
 		}
 		if same := routes[r]; len(same) > 0 {
 			l.oneRoute(i, same[0])
@@ -34,7 +34,8 @@ func (l *loader) together() {
 	}
 }
 
-// sameName reports that input i has the name of the input first.
+// sameName reports that input i has the name of an earlier input, first. Both are indexes in the
+// configuration.
 func (l *loader) sameName(i, first int) {
 	o, at := l.origins[i], join(l.origins[i].path, "name")
 	if o.src.given(at) {
@@ -44,7 +45,8 @@ func (l *loader) sameName(i, first int) {
 	o.src.bad(at, "missing; without one it is the table, %q, as is that of %s", l.cfg.Inputs[i].Name, l.place(first, o.src))
 }
 
-// oneRoute checks that two inputs with the same route have the same batch settings and compression.
+// oneRoute reports input i if its batch settings or compression differ from those of an earlier
+// input, first, which sends to the same table with the same format and mapping.
 func (l *loader) oneRoute(i, first int) {
 	a, b, o := &l.cfg.Inputs[first], &l.cfg.Inputs[i], l.origins[i]
 	key := ""
@@ -59,8 +61,9 @@ func (l *loader) oneRoute(i, first int) {
 	}
 }
 
-// oneFile reports files that exist now and that two inputs with the same route would both read, so
-// that their records would be sent twice.
+// oneFile reports files that exist now and that two inputs would both read, so that their records
+// would be sent twice. same are the indexes of the inputs with one route, that is table, format and
+// mapping.
 func (l *loader) oneFile(same []int) {
 	reader := map[string]int{}
 	for _, i := range same {
@@ -77,7 +80,8 @@ func (l *loader) oneFile(same []int) {
 	}
 }
 
-// place returns where an input is written, for an error in the file from.
+// place returns where input i is written, for a message about the file from: its path, with the
+// name of its file if that is another one.
 func (l *loader) place(i int, from *source) string {
 	o := l.origins[i]
 	if o.src == from {

@@ -45,7 +45,8 @@ func (t Topic) Write(w io.Writer) error {
 	return err
 }
 
-// wrapped breaks a text into lines of at most 96 bytes, each with a margin before it.
+// wrapped breaks a text into lines of at most 96 bytes, if its words allow, each with a margin
+// before it. The last line has no line end.
 func wrapped(text, margin string) string {
 	const width = 96
 	var b strings.Builder

@@ -37,7 +37,8 @@ type Origin struct {
 	Note      string   `json:"note,omitempty"` // what else there is to know, in words
 }
 
-// String returns the origin in the form of the comment that Show writes after a value.
+// String returns the origin in the form of the comment that Show writes after a value, such as
+// agent.yaml:12, environment NAME (agent.yaml:12) or default, followed by the note.
 func (o Origin) String() string {
 	place := ""
 	if o.File != "" {
@@ -57,8 +58,9 @@ func (o Origin) String() string {
 	return place
 }
 
-// origin returns where the value at a path of the printed configuration came from, such as
-// inputs[0].batch.max_size. value is the text as it is printed; "" for a section or list.
+// origin returns where the value at a path of the printed configuration, such as
+// inputs[0].batch.max_size, came from: the file or the variables that give it, another path from
+// which it is taken, or a default. value is the text as it is printed; "" for a section or list.
 func (t Traced) origin(path, value string) Origin {
 	src, at := t.locate(path)
 	if p, ok := src.places[at]; ok {
@@ -91,8 +93,9 @@ func joinNotes(notes ...string) string {
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")
 }
 
-// given returns the origin of a value that a file has at the place p: the file, or the variables that
-// it was expanded from.
+// given returns the origin of a value that the file src has at the place p: the file, or the
+// variables that were replaced in it. value is the text as it is printed; if the file spells it in
+// another way, the note says how.
 func (t Traced) given(src *source, p place, path, value string) Origin {
 	o := Origin{Kind: byFile, File: src.name, Line: p.line}
 	for _, name := range variablesIn(p.written) {
@@ -111,7 +114,8 @@ func (t Traced) given(src *source, p place, path, value string) Origin {
 
 var replaced = regexp.MustCompile(`\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)`)
 
-// variablesIn returns the names of the variables in a value, each once.
+// variablesIn returns the names of the variables, as in ${NAME}, in a value as it is written, each
+// once. $$ stands for a dollar sign and begins none.
 func variablesIn(written string) (names []string) {
 	for _, m := range replaced.FindAllStringSubmatch(written, -1) {
 		if m[1] != "" && !slices.Contains(names, m[1]) {
@@ -121,8 +125,8 @@ func variablesIn(written string) (names []string) {
 	return names
 }
 
-// locate returns the file that would have the value at a path of the whole configuration, and its path
-// in that file, where inputs are numbered anew.
+// locate returns the file that has, or would have, the value at a path of the whole configuration,
+// and its path in that file. They differ for inputs, which each file numbers from 0.
 func (t Traced) locate(path string) (src *source, at string) {
 	i, rest, ok := inputAt(path)
 	if !ok || i >= len(t.from.origins) {
@@ -132,8 +136,8 @@ func (t Traced) locate(path string) (src *source, at string) {
 	return o.src, o.path + rest
 }
 
-// inputAt returns the index of the input in a path and the rest of the path from its dot on; false if
-// the path does not lead into an input.
+// inputAt divides a path such as inputs[2].batch.max_size into the index of the input, 2, and the
+// rest of the path from its dot on; false if the path does not lead into an input.
 func inputAt(path string) (i int, rest string, ok bool) {
 	number, rest, ok := strings.Cut(path, "]")
 	if !ok || !strings.HasPrefix(number, "inputs[") {
@@ -143,8 +147,9 @@ func inputAt(path string) (i int, rest string, ok bool) {
 	return i, rest, err == nil
 }
 
-// inherited returns the path from which a value that is not written is taken, and a note about it; ""
-// if it is not taken from another path.
+// inherited returns the path from which a value that is not written is taken, such as
+// batch.max_size for inputs[0].batch.max_size, and a note that says so in words; "" if it is not
+// taken from another path.
 func (t Traced) inherited(path string) (from, note string) {
 	const ofTop = "of the top level"
 	if i, rest, ok := inputAt(path); ok {
@@ -171,8 +176,9 @@ func (t Traced) inherited(path string) (from, note string) {
 	return "", ""
 }
 
-// filled returns the origin of a value for which nothing is written: a variable, another setting or
-// the default.
+// filled returns the origin of the value at a path for which no file has a value: an environment
+// variable that the agent reads by itself, another setting from which the value follows, or the
+// default.
 func (t Traced) filled(path string) Origin {
 	note := ""
 	switch i, rest, isInput := inputAt(path); {
@@ -197,8 +203,8 @@ func (t Traced) filled(path string) Origin {
 	return Origin{Kind: byDefault}
 }
 
-// resolvedInput returns, in words, from what a value of an input follows for which nothing is written;
-// "" if it is the default.
+// resolvedInput says in words where the value of a key of an input comes from if the configuration
+// does not set it, such as "by the extension of paths"; "" if it is the plain default.
 func resolvedInput(in *Input, key string) string {
 	switch {
 	case key == "name":
