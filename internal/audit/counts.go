@@ -41,8 +41,10 @@ type ended struct {
 	records int64
 }
 
-// windowsOf sorts batches by time and divides them at pauses that are so long that rows before and
-// after them cannot be confused.
+// windowsOf sorts batches by the time at which they were accepted and divides that time into
+// windows, mostWindows at most, more or less. A window ends only at a pause of twice slack or more,
+// so that rows stored before and after it cannot be confused although their times are off by up to
+// slack. It changes the order of all.
 func windowsOf(all []ended) (out []Window) {
 	slices.SortFunc(all, func(a, b ended) int { return a.at.Compare(b.at) })
 	least := time.Duration(0)
@@ -63,7 +65,8 @@ func windowsOf(all []ended) (out []Window) {
 	return out
 }
 
-// counts compares the numbers of records and rows of the tables of which some records have no stamps.
+// counts compares the number of accepted records with the number of rows, for the tables of which
+// some records have no stamps (columns that say from which file and offset a row comes).
 func (t *tables) counts(ctx context.Context) error {
 	tables := make([]record.Route, 0, len(t.unstamped))
 	for r := range t.unstamped {
@@ -83,8 +86,10 @@ func tableOf(r record.Route) record.Route {
 	return record.Route{Cluster: r.Cluster, Database: r.Database, Table: r.Table}
 }
 
-// countTable compares the numbers of one table, in windows of time. All that was sent there counts,
-// from every input.
+// countTable compares the number of accepted records with the number of rows of one table, in
+// windows of time, and adds the windows to the report. Records of every input count that were sent
+// there. If the table has rows without an ingestion time, nothing can be compared, and the report
+// says so.
 func (t *tables) countTable(ctx context.Context, table record.Route) error {
 	byBatch := map[record.BatchID]*ended{}
 	for _, f := range t.h.files {
@@ -126,10 +131,11 @@ func (t *tables) countTable(ctx context.Context, table record.Route) error {
 	return nil
 }
 
-// moment returns a time in UTC, as the parameter of a query has it.
+// moment returns a time in UTC as Kusto writes a datetime, for the parameter of a query.
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.0000000Z") }
 
-// number runs a query whose result is one number, in the column n, and returns the number.
+// number runs a query whose result is one number, in the column n, and returns the number. table
+// says to which cluster and database the query goes.
 func (t *tables) number(ctx context.Context, table record.Route, text string, parameters []query.Parameter) (n int64, err error) {
 	var bad error
 	err = t.o.Ask.Ask(ctx, table, text, parameters, func(row map[string]string) { n, bad = strconv.ParseInt(row["n"], 10, 64) })

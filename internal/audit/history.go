@@ -115,7 +115,8 @@ type sum struct {
 // listed is how many doubts and overlaps of a file are named one by one.
 const listed = 1000
 
-// newHistory returns an empty history that judges what the journal recorded since a time; zero: all.
+// newHistory returns an empty history, which adds up the entries of a journal. It judges what ended
+// at the time since or later; the zero time: all.
 func newHistory(since time.Time) *history {
 	return &history{since: since,
 		files: map[record.File]*file{}, open: map[record.BatchID]*batch{}, resting: map[record.BatchID]*batch{},
@@ -130,20 +131,23 @@ type endings struct {
 
 func newEndings() endings { return endings{map[record.BatchID]int{}, new([1 << 14]uint64)} }
 
-// bitOf returns the place of a batch's bit in perhaps.
+// bitOf returns where the bit of a batch is in endings.perhaps: the index of the word, and the bit
+// in it. Several batches may share a bit.
 func bitOf(id *record.BatchID) (word, bit uint64) {
 	n := (binary.LittleEndian.Uint64(id[:]) ^ binary.LittleEndian.Uint64(id[8:])) * 0x9e3779b97f4a7c15 >> 44
 	return n >> 6, 1 << (n & 63)
 }
 
-// add stores the last attempt of a batch that ended.
+// add stores that a batch has ended, with the number of its last request.
 func (e *endings) add(id record.BatchID, attempt int) {
 	word, bit := bitOf(&id)
 	e.perhaps[word] |= bit
 	e.attempts[id] = attempt
 }
 
-// last returns the last attempt of a batch; false if it has not ended as far as is known.
+// last returns the number of the last request of a batch, as it was added; false if the batch has
+// not ended as far as is known. The bits, which several batches may share, spare most look-ups in
+// the map.
 func (e *endings) last(id record.BatchID) (attempt int, ended bool) {
 	if word, bit := bitOf(&id); e.perhaps[word]&bit != 0 {
 		attempt, ended = e.attempts[id]
@@ -151,13 +155,14 @@ func (e *endings) last(id record.BatchID) (attempt int, ended bool) {
 	return attempt, ended
 }
 
-// clear removes all entries and keeps the memory.
+// clear removes all batches and keeps the memory for the next ones.
 func (e *endings) clear() {
 	clear(e.attempts)
 	clear(e.perhaps[:])
 }
 
-// file returns the state of a file and creates it if it is new.
+// file returns what is known of a file, and creates an empty record of it if there is none yet. It
+// remembers the file that was asked for last, since entries about one file often follow each other.
 func (h *history) file(name record.File) *file {
 	if h.latest != nil && h.latest.name == name {
 		return h.latest
@@ -171,7 +176,9 @@ func (h *history) file(name record.File) *file {
 	return f
 }
 
-// strand returns what became of the ranges of a file that had this route, and creates it if it is new.
+// strand returns the strand of a route: what became of those ranges of the file that were sent by
+// this route. It creates an empty one if there is none yet. The zero route is for ranges that were
+// not sent.
 func (f *file) strand(r record.Route) *strand {
 	for _, s := range f.strands {
 		if s.route == r {
@@ -258,8 +265,10 @@ func (h *history) take(e *journal.Entry) {
 	}
 }
 
-// snapshot takes in the first entry of a segment. If another run of the agent began without a clean
-// stop of the one before, requests that were in flight then have an unknown outcome.
+// snapshot takes in the first entry of a segment, after which the state of the agent at that time
+// is repeated. If another run of the agent began without a clean stop of the one before (stopped),
+// requests that were in flight then have an unknown outcome. If the machine itself was started
+// again, the journal may also lack its last entries. The first snapshot of all begins the history.
 func (h *history) snapshot(e *journal.Entry, stopped bool) {
 	first := h.from.IsZero()
 	if first {
@@ -268,6 +277,7 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 	}
 	if run := e.Run; run != h.run {
 		h.cut = time.Time{}
+		// Another boot id: the machine stopped, and what was not yet on its disk is lost.
 		switch lost := h.boot != "" && e.BootID != "" && h.boot != e.BootID; {
 		case first, stopped:
 		case lost:
@@ -286,8 +296,9 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 	h.boot = e.BootID
 }
 
-// killed marks the outcome of all batches as unknown whose requests may have been in flight when a run
-// ended without a stop.
+// killed is called when a run of the agent ended without a clean stop. It marks the outcome of all
+// batches as unknown for which that run made a request (tried), since the request may have been in
+// flight.
 func (h *history) killed() {
 	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
 		for _, b := range all {
@@ -306,8 +317,10 @@ type redo struct {
 	settled bool // so is End: the size that the file had when a batch was begun again
 }
 
-// machineStopped notes what the journal may have lost: of each file, all behind what it
-// says is safe; and of each batch that has not ended, its last requests.
+// machineStopped is called when the machine stopped, so that the journal may have lost its last
+// entries. at is when the next run began. Every batch that has not ended may have been sent, and so
+// may the part of each file (redo) behind the first range, from the beginning of the file, that is
+// known to be safe.
 func (h *history) machineStopped(at time.Time) {
 	h.cut = at
 	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
@@ -333,9 +346,10 @@ func (h *history) machineStopped(at time.Time) {
 	}
 }
 
-// sentBefore says whether some of a range may have been sent before the machine stopped. A
-// file that was not known then counts if it was there, and so does the rest of one that was
-// truncated just then; of each no more than it had when it is read again.
+// sentBefore reports whether a part of the range s may have been sent before the machine stopped,
+// in requests that the journal has lost. A file that the journal did not know then counts if it
+// existed, and so does a file that was truncated just then. Of each file only as many bytes count
+// as it had when a batch of it was begun again.
 func (h *history) sentBefore(f *file, s record.Span) bool {
 	if !f.redo.from {
 		if h.cut.IsZero() || f.info.Birth > h.cut.UnixNano() {
@@ -355,8 +369,8 @@ func (h *history) sentBefore(f *file, s record.Span) bool {
 	return s.Start < f.redo.End && s.End > f.redo.Start
 }
 
-// vouch records a range that a checkpoint says is safe. before: it was safe before the time that is
-// judged.
+// vouch records the range s of a file as safe by a checkpoint, which does not tell what became of
+// it. If before is set, the range was safe before the time that the audit judges.
 func (h *history) vouch(name record.File, s record.Span, before bool) {
 	f := h.file(name)
 	if before {
@@ -366,12 +380,13 @@ func (h *history) vouch(name record.File, s record.Span, before bool) {
 	}
 }
 
-// tell records that the range s of a file ended at a time as how, for the route r, by a batch. If it was
-// accepted, tell also records where it overlaps with ranges that were accepted before. Ranges that ended
-// before the time that is judged only count as safe.
+// tell records that the range s of a file ended at the time at with the fate how (what became of
+// it: accepted, dropped and so on), for the route r, in the batch by. If it was accepted, tell also
+// records where it overlaps with ranges that were accepted before. Ranges that ended before the
+// time that is judged only count as safe, unless they were given up unread.
 func (h *history) tell(f *file, r record.Route, how fate, s record.Span, at time.Time, by record.BatchID) {
 	if at.Before(h.since) {
-		if how != abandoned { // it may be read yet
+		if how != abandoned { // if the file comes back, the range may still be read
 			f.base = f.base.add(s)
 		}
 		return
@@ -386,9 +401,10 @@ func (h *history) tell(f *file, r record.Route, how fate, s record.Span, at time
 	st.sets[how] = st.sets[how].add(s)
 }
 
-// safeBefore is what of a file was safe before the time that is judged, and sent again if
-// it is accepted now. In the run that wrote the first snapshot nothing of it is read again:
-// what is told of it then was told already to a segment that is no more.
+// safeBefore returns the ranges of a file that were safe before the time that is judged: a batch
+// with them that is accepted now was sent a second time. In the run of the agent that wrote the
+// first snapshot, the ranges of that snapshot are left out. That run does not read them again, and
+// what it records about them repeats entries of segments that are deleted.
 func (h *history) safeBefore(f *file) spans {
 	switch {
 	case h.run != h.baseRun || h.run == [16]byte{}:
@@ -399,7 +415,9 @@ func (h *history) safeBefore(f *file) spans {
 	return f.base.without(f.first)
 }
 
-// overlap records which part of a range that batch by has delivered was safe before.
+// overlap records which parts of the range s, which the batch by has delivered, are in before, the
+// ranges that were safe already. The first listed of them are kept one by one, further ones are
+// counted.
 func (f *file) overlap(before spans, s record.Span, by record.BatchID) {
 	for _, o := range before.within(s) {
 		f.over = f.over.add(o)
@@ -420,7 +438,9 @@ func (h *history) find(id record.BatchID) *batch {
 	return h.resting[id]
 }
 
-// begin adds a batch that has begun, by its entry or by what a snapshot says.
+// begin adds a batch that has begun, by its entry in the journal or by what a snapshot repeats; at
+// is the time of that. A batch that has ended already is marked as again: what the journal says
+// about it now was counted before, unless another request is made for it.
 func (h *history) begin(p *record.Payload, at time.Time) {
 	if b := h.open[p.ID]; b != nil {
 		h.tried(b, p.Attempt)
@@ -428,13 +448,14 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 	}
 	b := h.unused()
 	b.id, b.route, b.shaping, b.attempt, b.tried = p.ID, p.Route, p.Shaping, p.Attempt, p.Attempt > 0
-	for i := range h.ended {
+	for i := range h.ended { // of this segment of the journal and of the one before
 		if last, ended := h.ended[i].last(p.ID); ended {
 			b.last = max(b.last, last)
 			b.again = b.attempt <= b.last
 		}
 	}
-	if old := h.resting[p.ID]; old != nil { // restored: the spool had lost it; or told before
+	// The spool has lost it, and it is begun again; or this repeats an earlier entry.
+	if old := h.resting[p.ID]; old != nil {
 		b.doubt = old.doubt
 		if b.attempt <= old.attempt {
 			b.attempt, b.tried = old.attempt, old.tried
@@ -463,8 +484,9 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 	}
 }
 
-// tried records a request for a batch. A request beyond the last of a batch that had ended means that
-// the batch is sent once more. b may be nil.
+// tried records that request number attempt was made for the batch b; nil: for none that is known.
+// A request beyond the last one before the end of a batch means that the batch is sent once more,
+// so that what follows is no repetition (again) of what was counted.
 func (h *history) tried(b *batch, attempt int) {
 	if b == nil || attempt <= b.attempt {
 		return
@@ -475,8 +497,8 @@ func (h *history) tried(b *batch, attempt int) {
 	}
 }
 
-// end takes in the end of a batch. One that went to the spool waits there; any other end closes the
-// batch.
+// end takes in the end of a batch. A batch that went to the spool waits there, in h.resting, for
+// its own end; any other outcome closes the batch. An unknown batch is ignored.
 func (h *history) end(e *journal.Entry) {
 	b := h.open[e.Batch]
 	if b == nil {
@@ -492,9 +514,9 @@ func (h *history) end(e *journal.Entry) {
 	}
 }
 
-// close records the outcome of a batch for all its ranges, and forgets the batch. Where other batches
-// carry on with its ranges, such as the parts of a batch that was divided, only the batch is
-// forgotten.
+// close records the outcome of a batch for all its ranges, and removes the batch. If other batches
+// carry on with its ranges, such as the parts of a batch that was divided, the batch is only
+// removed. Nothing is recorded of a batch that ended before (again).
 func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 	var f fate
 	switch how {
@@ -533,7 +555,7 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 	h.over(b, how)
 }
 
-// unused returns an empty batch, whose memory may come from one that has ended.
+// unused returns an empty batch. It takes the memory of a batch that has ended, if there is one.
 func (h *history) unused() *batch {
 	n := len(h.spare)
 	if n == 0 {
@@ -545,15 +567,16 @@ func (h *history) unused() *batch {
 	return b
 }
 
-// over removes a batch that has ended, and remembers its last attempt.
+// over removes a batch that has ended, and keeps the number of its last request. If its outcome was
+// unknown for a time, the report gets the outcome how.
 func (h *history) over(b *batch, how record.Outcome) {
 	if b.doubt != nil {
 		b.doubt.Ended = how.String()
 	}
 	delete(h.open, b.id)
-	delete(h.resting, b.id) // also one that the spool lost, and that was sent again
+	delete(h.resting, b.id) // where it also is if the spool lost it and it was begun again
 	h.ended[0].add(b.id, b.attempt)
-	if b.doubt == nil && len(b.covers) <= fewCovers { // a doubt has its ranges
+	if b.doubt == nil && len(b.covers) <= fewCovers { // a doubt still uses the ranges
 		h.spare = append(h.spare, b)
 	}
 }
@@ -561,7 +584,9 @@ func (h *history) over(b *batch, how record.Outcome) {
 // fewCovers is how many ranges a batch has at most whose memory is used again.
 const fewCovers = 64
 
-// doubt records that the outcome of a request of a batch is unknown, once for each batch and file.
+// doubt records that the outcome of a request of a batch is unknown, for the reason why, in the
+// reports on all files of the batch. A second doubt about the same batch, or one before the time
+// that is judged, changes nothing.
 func (h *history) doubt(b *batch, why Cause, at time.Time) {
 	if b.doubt != nil || at.Before(h.since) {
 		return

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Known returns an error that names the inputs that were asked for of which the report has no
-// file, unless they are configured: of these nothing may have been read yet.
+// Known returns an error that names the inputs in asked (--input of a command) that are not in
+// configured and of which the report has no file; nil if there are none. A configured input may
+// have read nothing yet, so that it needs no file.
 func (r *Report) Known(asked, configured []string) error {
 	var not, there []string
 	for i := range r.Files {

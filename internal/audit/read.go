@@ -30,9 +30,11 @@ type Options struct {
 	pieces bool // each piece that was accepted is wanted, which costs memory
 }
 
-// Read judges what an agent left in its folders, whether it runs or not. It takes no lock and writes
-// nothing. For a running agent the report is about a moment while it reads; what seems lost only
-// because it moved meanwhile is looked for again. The error is one of reading, or durable.ErrVersion.
+// Read reports which records the journal, the spool, the quarantine and the source files account
+// for, and which are lost. It takes no lock and writes nothing, and the agent may run. The report
+// on a running agent is about a moment while Read reads. A payload that moved between two places
+// meanwhile is looked for again before it is reported as lost. The error is one of reading, or
+// durable.ErrVersion.
 func Read(o Options) (*Report, error) {
 	h, x, err := read(o)
 	if err != nil {
@@ -41,9 +43,10 @@ func Read(o Options) (*Report, error) {
 	return finish(o, h, x), nil
 }
 
-// read collects what the folders contain. A payload that the journal says is in the spool, and that is
-// not found there, has ended meanwhile or has moved to another segment, so read tries up to three
-// times.
+// read collects what the folders contain: h is what the journal records, x what the spool, the
+// quarantine and the files on disk tell. A payload that the journal says is in the spool, and that
+// is not found there, may have ended meanwhile or moved to another file of the spool, so read tries
+// up to three times.
 func read(o Options) (h *history, x *facts, err error) {
 	x = &facts{running: running(o.State), drops: o.Drops}
 	for range 3 {
@@ -59,7 +62,7 @@ func read(o Options) (h *history, x *facts, err error) {
 		if x.spooled, x.badSpool, err = listSpool(o.Spool); err != nil {
 			return nil, nil, err
 		}
-		for id := range before { // either of two lists may have missed what moved
+		for id := range before { // a payload that moved may be in one of the two lists alone
 			x.spooled[id] = true
 		}
 		if h.missing(x.spooled) == 0 || !x.running {
@@ -73,7 +76,8 @@ func read(o Options) (h *history, x *facts, err error) {
 	return h, x, nil
 }
 
-// finish makes the report, for the inputs in the options.
+// finish makes the report from what read has collected, for the inputs in the options; none there:
+// all.
 func finish(o Options, h *history, x *facts) *Report {
 	var wanted func(string) bool
 	if len(o.Inputs) > 0 {
@@ -109,8 +113,9 @@ func listSpool(dir string) (ids map[record.BatchID]bool, bad int, err error) {
 	return ids, bad, err
 }
 
-// listQuarantine returns how many records of each file came to quarantine since a time, and how many
-// lines of it cannot be read.
+// listQuarantine returns how many records of each file came to quarantine at the time since or
+// later, and how many of its lines cannot be read. The torn end of a file, as a crash leaves it,
+// does not count.
 func listQuarantine(dir string, since time.Time) (all map[record.File]quarantineSum, bad int, err error) {
 	all = map[record.File]quarantineSum{}
 	err = quarantine.List(dir, func(e quarantine.Entry) error {
@@ -128,8 +133,9 @@ func listQuarantine(dir string, since time.Time) (all map[record.File]quarantine
 	return all, bad, err
 }
 
-// look finds the files of the last generations on disk, by path and inode. A file that could not be
-// looked for is left out.
+// look finds the files of the journal on disk, by path and inode. It leaves out files of which the
+// path is not known, of which nothing more is to come (Done), that the agent has forgotten, or that
+// could not be looked for.
 func look(h *history) map[record.File]source {
 	out := map[record.File]source{}
 	folders := map[string]map[uint64][]os.DirEntry{}
@@ -144,14 +150,16 @@ func look(h *history) map[record.File]source {
 	return out
 }
 
-// pathOf returns where a file is now; false if it was not found.
+// pathOf returns the path at which the file with this path and inode is now; false if it was not
+// found, or could not be looked for.
 func pathOf(i *record.FileInfo) (string, bool) {
 	s, _ := lookFor(i, map[string]map[uint64][]os.DirEntry{})
 	return s.path, s.found
 }
 
-// lookFor finds one file by its paths and by its inode in their folders. sure is false if a folder
-// could not be read. folders caches their contents.
+// lookFor finds one file by its paths, and by its inode in the folders of these. sure is false if
+// it was not found and a folder or file could not be read, so that it may be there. folders caches
+// the contents of folders; the caller may pass an empty map.
 func lookFor(i *record.FileInfo, folders map[string]map[uint64][]os.DirEntry) (s source, sure bool) {
 	sure = true
 	for _, path := range i.Paths() {
@@ -182,7 +190,7 @@ func lookFor(i *record.FileInfo, folders map[string]map[uint64][]os.DirEntry) (s
 			switch {
 			case err == nil && x.Ino == i.Inode && unix.Mkdev(x.Dev_major, x.Dev_minor) == i.Dev:
 				size := int64(x.Size)
-				if i.Packed.Size > 0 { // what is inside is what counts
+				if i.Packed.Size > 0 { // compressed: offsets count the bytes inside
 					size = i.Size
 				}
 				return source{found: true, size: size, path: c}, true

@@ -153,8 +153,9 @@ type facts struct {
 
 type quarantineSum struct{ records int64 }
 
-// report returns the verdict on all files, or on those of wanted inputs. It may be called again after
-// more entries were taken.
+// report returns the verdict on all files, or only on those whose input wanted accepts; wanted may
+// be nil. x is what the spool, the quarantine and the files on disk tell. It may be called again
+// after more entries of the journal were taken in.
 func (h *history) report(x *facts, wanted func(input string) bool) *Report {
 	r := &Report{OK: true, From: h.from, Whole: h.whole, Until: h.until, Running: x.running, Entries: h.entries, Unread: h.unread, BadRest: x.badSpool, BadLine: x.badLines}
 	if h.since.After(r.From) {
@@ -203,8 +204,9 @@ type heldRange struct {
 	by *batch
 }
 
-// underWay returns the ranges of batches that have begun, and of those that wait in the spool, by
-// file.
+// underWay returns, by file, the ranges of batches that were begun and have not ended, and those of
+// batches that wait in the spool. Batches of which the journal repeats a begin after their end
+// (again) are left out.
 func (h *history) underWay() (begun, resting ranges) {
 	gather := func(all map[record.BatchID]*batch) ranges {
 		out := ranges{}
@@ -221,8 +223,9 @@ func (h *history) underWay() (begun, resting ranges) {
 	return gather(h.open), gather(h.resting)
 }
 
-// missing returns how many batches should be in the spool and are not in spooled: those that went there
-// and have not ended, without those that the agent reads again from their files.
+// missing returns how many batches went to the spool by the journal, have not ended, and are not in
+// spooled, the ids found in the spool. Batches of which the journal repeats what it recorded before
+// their end (again) do not count.
 func (h *history) missing(spooled map[record.BatchID]bool) (n int) {
 	for id, b := range h.resting {
 		if !b.again && !spooled[id] {
@@ -241,8 +244,8 @@ type judge struct {
 	out         *File
 }
 
-// file makes the report on one file: every byte gets one account, the more certain one first, and what
-// is in none of them is trouble or still to be sent.
+// file makes the report on one file: every byte gets one account, the more certain one first, and
+// what is in none of them is trouble or still to be sent.
 func (j *judge) file() *File {
 	f := j.f
 	j.out = &File{Input: f.name.Input, File: f.name.ID.String(), Generation: f.name.Generation, Path: record.Spell(f.info.Path), Before: list(f.base), Routes: []Destination{}, Troubles: []Trouble{}}
@@ -319,7 +322,8 @@ func (j *judge) file() *File {
 	return j.out
 }
 
-// unsure adds the trouble for batches of which records may be stored twice, or whose outcome is open.
+// unsure adds the trouble for batches of which records may be stored twice, or whose outcome is
+// open. It lists the batches and their ranges in this file.
 func (j *judge) unsure() {
 	if len(j.f.doubts) == 0 {
 		return
@@ -374,7 +378,8 @@ var fixes = map[Problem]string{
 	Refused:    "see why: kusto-agent quarantine ls",
 }
 
-// doubling returns the batches of overlaps, each once.
+// doubling returns the batches that overlaps are about, each once. All of them were accepted: an
+// overlap is a range that a batch delivered although it was delivered before.
 func doubling(all []Overlap) (out []Doubt) {
 	for _, o := range all {
 		if !slices.ContainsFunc(out, func(d Doubt) bool { return d.Batch == o.Batch }) {
@@ -384,7 +389,8 @@ func doubling(all []Overlap) (out []Doubt) {
 	return out
 }
 
-// destination returns what became of the records of one route, for the report.
+// destination returns what became of the records of a file that had the same route (table, format
+// and mapping), for the report. s has the ranges and numbers by what became of them.
 func destination(s *strand) Destination {
 	r := s.route
 	account := func(f fate) Account {

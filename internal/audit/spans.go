@@ -9,7 +9,8 @@ import (
 // spans are ranges of one file: sorted, apart from each other (no two touch), none empty.
 type spans []record.Span
 
-// add returns s with n added. It may change s. A range behind all others, the usual case, is appended.
+// add returns s with the range n added, joined with the ranges that it overlaps or touches. It may
+// change s. A range behind all others, the usual case, is appended.
 func (s spans) add(n record.Span) spans {
 	if n.Len() <= 0 {
 		return s
@@ -30,7 +31,7 @@ func (s spans) add(n record.Span) spans {
 	return slices.Replace(s, i, j, n)
 }
 
-// with returns the union of s and o.
+// with returns the union of s and o, as a new list.
 func (s spans) with(o spans) spans {
 	out := slices.Clone(s)
 	for _, n := range o {
@@ -39,7 +40,7 @@ func (s spans) with(o spans) spans {
 	return out
 }
 
-// within returns the part of n that is in s.
+// within returns the parts of the range n that are in s, as a new list.
 func (s spans) within(n record.Span) (out spans) {
 	i, _ := slices.BinarySearchFunc(s, n.Start, func(e record.Span, start int64) int {
 		if e.End <= start {
@@ -53,7 +54,7 @@ func (s spans) within(n record.Span) (out spans) {
 	return slices.DeleteFunc(out, func(e record.Span) bool { return e.Len() <= 0 })
 }
 
-// and returns the intersection of s and o.
+// and returns the intersection of s and o, as a new list.
 func (s spans) and(o spans) (out spans) {
 	for _, n := range o {
 		out = append(out, s.within(n)...)
@@ -61,7 +62,7 @@ func (s spans) and(o spans) (out spans) {
 	return out
 }
 
-// without returns the parts of s that are not in o.
+// without returns the parts of s that are not in o, as a new list.
 func (s spans) without(o spans) (out spans) {
 	for _, n := range s {
 		for _, cut := range o.within(n) {

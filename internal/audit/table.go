@@ -92,8 +92,9 @@ type Hole struct {
 	Stored []int64   // offsets of the records of Span that are in the table, in order
 }
 
-// Against makes the report of Read, and asks the tables for each record that was accepted; the second
-// report is what they say. The errors are those of Read and of the service.
+// Against makes the report of Read, and asks the tables for each record that was accepted; the
+// second report is what they say. The errors are those of Read and of the service. After an error
+// of the service the first report is returned all the same, and the second is nil.
 func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error) {
 	o.Options.pieces = true
 	h, x, err := read(o.Options)
@@ -130,8 +131,9 @@ type tables struct {
 	unstamped map[record.Route]int64 // by table: records without stamps
 }
 
-// file asks for the records of one file, route by route. Records of routes without stamps are only
-// counted.
+// file asks the tables for the accepted records of one file, route by route. Records without stamps
+// that identify them are only counted: of file and offset, and of the generation if the file was
+// truncated or rewritten, since its offsets then begin again.
 func (t *tables) file(ctx context.Context, f *file) error {
 	stamps := t.o.Stamps(f.name.Input)
 	byRoute := map[record.Route][]sent{}
@@ -163,8 +165,8 @@ func (t *tables) file(ctx context.Context, f *file) error {
 	return nil
 }
 
-// rewritten reports whether a file has several generations, so that an offset alone does not identify
-// a record.
+// rewritten reports whether a file has several generations, that is, was truncated or rewritten, so
+// that an offset alone does not identify a record.
 func (t *tables) rewritten(name record.File) bool {
 	for other := range t.h.files {
 		if other.Input == name.Input && other.ID == name.ID && other.Generation != name.Generation {
@@ -174,7 +176,7 @@ func (t *tables) rewritten(name record.File) bool {
 	return name.Generation > 0
 }
 
-// sortedRoutes returns the routes in a fixed order.
+// sortedRoutes returns the routes, which are the keys of all, in an order that is always the same.
 func sortedRoutes(all map[record.Route][]sent) (out []record.Route) {
 	for r := range all {
 		out = append(out, r)
@@ -183,8 +185,9 @@ func sortedRoutes(all map[record.Route][]sent) (out []record.Route) {
 	return out
 }
 
-// joined sorts pieces and joins those that overlap. A joined piece has -1 records, since their number
-// is not known.
+// joined sorts the pieces (ranges of one file that were accepted) and joins those that overlap. A
+// joined piece has -1 records, since their number is not known. Of pieces with the same range only
+// one is kept. It changes the order of all.
 func joined(all []sent) (out []sent) {
 	slices.SortFunc(all, func(a, b sent) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	for _, s := range all {
@@ -204,7 +207,7 @@ func joined(all []sent) (out []sent) {
 // most is for how many records one question asks, about.
 const most = 50_000
 
-// windows divides pieces into groups of about most records, for one query each.
+// windows divides pieces, which are sorted, into groups of about most records, for one query each.
 func windows(all []sent) (out [][]sent) {
 	n := 0
 	for i, s := range all {
@@ -217,8 +220,9 @@ func windows(all []sent) (out [][]sent) {
 	return out
 }
 
-// stamped returns the pieces without those that had no stamps: they were sent with other settings than
-// the present ones, and the table has no row of any of them. Their records are counted as unstamped.
+// stamped returns the pieces of a file without those that had no stamps when they were sent. These
+// were sent with other settings than the present ones (Shaped is false), and the table has no row
+// with stamps of any piece sent with the same settings. Their records are counted as unstamped.
 func (t *tables) stamped(ctx context.Context, f *file, route record.Route, stamps Stamps, all []sent) ([]sent, error) {
 	before := map[uint64][]sent{}
 	for _, s := range all {
@@ -250,8 +254,9 @@ func (t *tables) stamped(ctx context.Context, f *file, route record.Route, stamp
 	return all, nil
 }
 
-// rows asks the table how often each record of a range of a file is stored, and returns that by
-// offset.
+// rows asks the table how often each record of the range s of a file is stored, and returns the
+// number of copies by offset. It finds the rows by their stamps, the columns for file, generation
+// and offset.
 func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps Stamps, s record.Span) (map[int64]int64, error) {
 	column := func(name string) string { return kusto.EntityName(name) }
 	parameters := []query.Parameter{
@@ -281,9 +286,9 @@ func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps S
 	return found, err
 }
 
-// window asks the table for the rows of some neighbouring pieces, in one query, and compares them with
-// what was sent. What is missing or doubled goes to the report. all are all pieces of the file and
-// route. The error is that of the query.
+// window asks the table for the rows of some neighbouring pieces (ranges of the file that were
+// accepted), in one query, and compares them with what was sent. What is missing or doubled goes to
+// the report. all are all pieces of the file and route. The error is that of the query.
 func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps Stamps, pieces, all []sent) error {
 	found, err := t.rows(ctx, f, route, stamps, record.Span{Start: pieces[0].Start, End: pieces[len(pieces)-1].End})
 	if err != nil {
@@ -304,15 +309,17 @@ func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps
 	return nil
 }
 
-// within returns the offsets, which are sorted, that are in a range.
+// within returns those of the offsets, which must be sorted, that are in the range s. The result
+// shares the memory of offsets.
 func within(offsets []int64, s record.Span) []int64 {
 	i, _ := slices.BinarySearch(offsets, s.Start)
 	j, _ := slices.BinarySearch(offsets, s.End)
 	return offsets[i:j]
 }
 
-// hole adds to the report what was sent of a piece of which records are missing. all are sorted as by
-// joined; stored are the offsets of the rows.
+// hole adds to the report every range that was sent within the piece p, of which records are
+// missing, with its batch and the offsets that the table has. A hole is what a repair can send
+// again. all are sorted by Start; stored are the sorted offsets of the rows.
 func (t *tables) hole(f *file, p sent, all []sent, stored []int64) {
 	i, _ := slices.BinarySearchFunc(all, p.Start, func(s sent, start int64) int { return cmp.Compare(s.Start, start) })
 	for ; i < len(all) && all[i].Start < p.End; i++ {
@@ -384,8 +391,10 @@ func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, 
 	}
 }
 
-// starts returns the offsets of the lines of a piece, without blank ones, from the file itself. It
-// returns false if the file is not there, has changed, or is not plain UTF-8 text.
+// starts reads the piece p from the file itself and returns the offsets of its lines, without blank
+// ones. It returns false if the file is not there, is too short, compressed or not UTF-8, or the
+// piece is larger than 64 MiB. The lines may not be those that were sent: the caller compares them
+// with the rows.
 func (t *tables) starts(f *file, p sent) (all []int64, ok bool) {
 	i := &f.info
 	if i.Path == "" || i.Packed.Size > 0 || i.Encoding != "" && i.Encoding != "utf-8" || p.Len() > 64<<20 {
@@ -424,8 +433,9 @@ func subset(a, b []int64) bool {
 	return true
 }
 
-// addOnceFunction adds the KQL command that creates <table>_once, a function which returns the rows of
-// the table without duplicates.
+// addOnceFunction adds to the report the KQL command that creates <table>_once, a function which
+// returns the rows of the table without duplicates: one for each file, generation and offset, from
+// the stamps s.
 func (t *tables) addOnceFunction(r record.Route, s Stamps) {
 	by := []string{kusto.EntityName(s.File)}
 	if s.Generation != "" {
@@ -492,8 +502,8 @@ func sumOf(all []Finding) (n int64) {
 // listedFindings is how many records are named in the text; --json has all.
 const listedFindings = 20
 
-// findings prints the first listedFindings of the findings under the name of their file, and how many
-// more there are. what says what they are.
+// findings prints the first listedFindings of the findings, each below the name of its file, and
+// how many more there are. what says what they are: missing, or stored again.
 func (p *printer) findings(what string, all []Finding) {
 	last := ""
 	for i := range all {

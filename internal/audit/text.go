@@ -76,7 +76,8 @@ func (r *Report) Sum() (s Sum) {
 	return s
 }
 
-// Headline returns the verdict in a sentence or two.
+// Headline returns the verdict in a sentence or two: that nothing can be audited yet, what did not
+// reach the service, or how much was accepted and how much is still on the way.
 func (r *Report) Headline() string {
 	s := r.Sum()
 	since := "since " + r.From.UTC().Format("2006-01-02 15:04:05") + " UTC"
@@ -94,7 +95,8 @@ func (r *Report) Headline() string {
 	return text
 }
 
-// counted returns a number, with commas, and its noun in singular or plural.
+// counted returns a number, with commas, and its noun in singular or plural. It knows only plurals
+// with s, or es after ch.
 func counted(n int64, noun string) string {
 	text := number(n) + " " + noun
 	switch {
@@ -146,7 +148,8 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// wrapped writes a text in lines of at most width characters, each with the indent.
+// wrapped writes a text in lines of at most width characters, if its words allow, each with the
+// indent.
 func (p *printer) wrapped(indent, text string) {
 	line := indent
 	for _, word := range strings.Fields(text) {
@@ -266,7 +269,8 @@ func (f *File) title() string {
 	return text
 }
 
-// rangesText returns the first ranges as text.
+// rangesText returns the first ranges as text, such as 0–512, 900–1024, and how many more there
+// are.
 func rangesText(all []Span) string {
 	var b strings.Builder
 	for i, s := range all {
@@ -326,7 +330,8 @@ func (p *printer) row(state, file, table, accepted, refused, way string) {
 	p.line("%-6s  %s  %s  %12s  %8s  %10s", state, fit(telemetry.Printable(file), 24), fit(telemetry.Printable(table), 10), accepted, refused, way)
 }
 
-// fit pads a text to n columns, or cuts its beginning off, since the end of a path says more.
+// fit returns s in n characters: padded with spaces, or with its beginning cut off, since the end
+// of a path says more.
 func fit(s string, n int) string {
 	r := []rune(s)
 	if len(r) > n {

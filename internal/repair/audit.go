@@ -32,8 +32,9 @@ type Audit struct {
 	Out     console.Output
 }
 
-// Run prints the result, and reports whether the tables hold every record exactly once.
-// Its error ends the command.
+// Run compares what the journal says was accepted with the tables, sends again what is missing if
+// a.Repair is set, and prints the result. ok says that nothing is lost and the tables hold every
+// record exactly once. The error has an exit code for the command.
 func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 	stamps, err := a.stamps()
 	if err != nil {
@@ -59,8 +60,8 @@ func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 	return r.OK && t.OK, a.show(r, t, nil)
 }
 
-// judged compares the journal with the tables. Its error has an exit code, if need be that
-// of a failed read.
+// judged compares the journal with the tables and returns both reports. An error without an exit
+// code for the command gets the one for a failed read.
 func judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
 	r, t, err := audit.Against(ctx, o)
 	var code *exit.Error
@@ -76,7 +77,8 @@ type repaired struct {
 	*Result
 }
 
-// show prints what was found; with JSON also what was repaired before, unless did is nil.
+// show prints the reports of the journal and of the tables. did is what was repaired before, nil if
+// nothing was; only the JSON document has it.
 func (a *Audit) show(r *audit.Report, t *audit.TableReport, did *repaired) error {
 	if a.JSON {
 		return a.Out.JSON(struct {
@@ -91,7 +93,9 @@ func (a *Audit) show(r *audit.Report, t *audit.TableReport, did *repaired) error
 	return t.Write(a.Out)
 }
 
-// mend sends the records that the tables lack, and then compares again.
+// mend compares the journal with the tables, sends the records that the tables lack through to, and
+// compares again. It asks a person before it sends anything, if a.Ask is set. ok says that the last
+// comparison found nothing wrong. Only one repair of a state folder can run at a time.
 func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok bool, err error) {
 	lock, err := Lock(o.State)
 	if err != nil {
@@ -143,8 +147,10 @@ func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok b
 	return r.OK && t.OK, err
 }
 
-// stamps returns, for each input, the columns that say which file and offset a row comes
-// from.
+// stamps returns, by the name of each input, the columns of its table that say which file,
+// generation and offset a row comes from: the fields {file}, {generation} and {offset} of the
+// input. a.Columns has names of columns that differ from those of the fields; a key other than
+// these three is an error.
 func (a *Audit) stamps() (map[string]audit.Stamps, error) {
 	for name := range a.Columns {
 		if name != "file" && name != "generation" && name != "offset" {
@@ -175,7 +181,8 @@ type clusters struct {
 	made map[string]*endpoint.Connection // by name
 }
 
-// Ask runs one query and calls row for each row of the result.
+// Ask runs one query at the cluster and in the database of r, and calls row for each row of the
+// result, with the values as text by column. An error means that row was not called.
 func (t *clusters) Ask(ctx context.Context, r record.Route, text string, parameters []query.Parameter, row func(map[string]string)) error {
 	to, err := t.to(r.Cluster)
 	if err != nil {
@@ -189,7 +196,8 @@ func (t *clusters) Ask(ctx context.Context, r record.Route, text string, paramet
 	return nil
 }
 
-// Ingest makes one request.
+// Ingest makes one request to the cluster at the URL cluster. If there is no connection to it, the
+// answer is a hold with the reason as its hint.
 func (t *clusters) Ingest(ctx context.Context, cluster string, in *kusto.Ingest) kusto.Answer {
 	to, err := t.to(cluster)
 	if err != nil {
@@ -198,7 +206,8 @@ func (t *clusters) Ingest(ctx context.Context, cluster string, in *kusto.Ingest)
 	return to.Ingest(ctx, in)
 }
 
-// to returns the connection to the cluster at a URL.
+// to returns the connection to the cluster at a URL, which is made at the first call and kept until
+// close. A URL that is no cluster of the configuration is an error with an exit code.
 func (t *clusters) to(url string) (*endpoint.Connection, error) {
 	for name, c := range t.cfg.Clusters {
 		if c.URL != url {

@@ -21,9 +21,9 @@ import (
 	"kusto-agent/internal/units"
 )
 
-// Lock makes sure that only one repair of a state_dir runs at a time, until the result is
-// closed: two would send the same records. It does not lock out the agent, and writes
-// nothing. Its error ends the command.
+// Lock makes sure that only one repair of a state_dir runs at a time, until the result is closed:
+// two would send the same records. It does not lock out the agent, and writes nothing. state is the
+// folder. The error has an exit code for the command, also if another repair is running.
 func Lock(state string) (io.Closer, error) {
 	lock := flock.New(filepath.Join(state, "journal"), flock.SetFlag(os.O_RDONLY))
 	ok, err := lock.TryLock()
@@ -38,8 +38,10 @@ func Lock(state string) (io.Closer, error) {
 	return lock, nil
 }
 
-// Prepare makes the plan that fills holes, and returns the source that the plan reads
-// records from. Its error ends the command.
+// Prepare makes the plan that fills holes (ranges of files of which records are missing in the
+// table), and returns the source that the plan reads records from. Records that were accepted later
+// than before are not sent, since the table may not show them yet. The error has an exit code for
+// the command.
 func Prepare(cfg *config.Config, holes []audit.Hole, before time.Time) (*Plan, Source, error) {
 	past, err := pipeline.Past(cfg)
 	if err != nil {
@@ -56,12 +58,14 @@ func Prepare(cfg *config.Config, holes []audit.Hole, before time.Time) (*Plan, S
 	return Make(Options{Holes: holes, Batches: batches, Source: source, Before: before}), source, nil
 }
 
-// batches returns the batches that holes belong to, as the journal has them.
+// batches returns the batches that holes belong to, by id, as the journal in the folder dir has
+// them; nil for those that it does not remember any more.
 func batches(dir string, holes []audit.Hole) (map[record.BatchID]*record.Payload, error) {
 	found := map[record.BatchID]*record.Payload{}
 	for i := range holes {
 		found[holes[i].Batch] = nil
 	}
+	// The journal uses the memory of an entry again.
 	enter := func(p *record.Payload) {
 		if _, wanted := found[p.ID]; wanted {
 			own := *p
@@ -83,7 +87,8 @@ func batches(dir string, holes []audit.Hole) (map[record.BatchID]*record.Payload
 	return found, err
 }
 
-// Agreed asks a person whether to carry out a plan. Its error ends the command.
+// Agreed asks a person whether to carry out a plan, and returns nil for yes. Without a terminal to
+// ask on, and after any other answer, the error has an exit code for the command.
 func Agreed(p *Plan, ask *console.Asker) error {
 	if !ask.On {
 		return exit.With(exit.Usage, errors.New("this sends records again, and nothing was sent: there is no terminal to ask on; run it with --yes"))

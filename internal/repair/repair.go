@@ -80,8 +80,10 @@ var (
 	errOther   = errors.New("its records cannot be read one by one")
 )
 
-// Make finds out which records can be sent. It reads every file that has a hole, and keeps
-// no record in memory.
+// Make plans which lost records can be sent again from their files. A hole is a range of a file
+// that was accepted and of which the audit found records missing in the table. Make reads every
+// file that has a hole, and keeps no record in memory. Ranges that cannot be sent again are in Not,
+// with the reason.
 func Make(o Options) *Plan {
 	m := maker{o: o, plan: &Plan{Send: []Range{}, Not: []Range{}}, taken: map[place]bool{}}
 	slices.SortStableFunc(m.o.Holes, func(a, b audit.Hole) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
@@ -96,7 +98,7 @@ func Make(o Options) *Plan {
 	for _, id := range order {
 		m.batch(id, byBatch[id])
 	}
-	// What one batch cannot give another may have given.
+	// A range that cannot be sent from one batch is no loss if it is sent from another.
 	m.plan.Not = slices.DeleteFunc(m.plan.Not, func(r Range) bool {
 		return slices.ContainsFunc(m.plan.Send, func(s Range) bool {
 			return s.Input == r.Input && s.File == r.File && s.Generation == r.Generation && s.Table == r.Table && s.Start <= r.Start && r.End <= s.End
@@ -123,7 +125,10 @@ type maker struct {
 	taken map[place]bool // records that are sent
 }
 
-// batch plans which records of one batch are sent again.
+// batch plans which records of one batch are sent again, as a new payload. holes are the ranges of
+// the batch with missing records, at least one. It reads the batch from its files, chooses the
+// missing records, and reads these once more by themselves, to be sure that exactly they would be
+// sent. What cannot be sent is added to the plan with the reason.
 func (m *maker) batch(id record.BatchID, holes []audit.Hole) {
 	refuse := func(all []audit.Hole, why error) {
 		for i := range all {
@@ -143,7 +148,7 @@ func (m *maker) batch(id record.BatchID, holes []audit.Hole) {
 	}
 	whole := *was
 	recs, err := m.o.Source.Read(&whole)
-	if errors.Is(err, pipeline.ErrGone) {
+	if errors.Is(err, pipeline.ErrGone) { // of a part of its files perhaps
 		recs, err = m.left(was, &whole)
 	}
 	if err != nil {
@@ -171,7 +176,7 @@ func (m *maker) batch(id record.BatchID, holes []audit.Hole) {
 		refuse(holes, err)
 		return
 	}
-	p.Body = nil
+	p.Body = nil // it is read again when it is sent
 	send := sending{Payload: p}
 	for i, piece := range p.Pieces {
 		send.ranges = append(send.ranges, rangeOf(of[i], piece.Span, piece.Records))
@@ -183,14 +188,15 @@ func (m *maker) batch(id record.BatchID, holes []audit.Hole) {
 	}
 }
 
-// left reads the records of a batch that can still be read although one of its files is
-// gone.
+// left reads the records of a batch that can still be read although one of its files is gone. was
+// is the batch as the journal has it; whole becomes the part of it that is left. The error is
+// pipeline.ErrGone if nothing is left, or if no file is gone but one has another content than then.
 func (m *maker) left(was, whole *record.Payload) ([]batcher.Record, error) {
 	left, err := m.o.Source.Left(was)
 	if err != nil {
 		return nil, err
 	}
-	if len(left.Pieces) == 0 || len(left.Pieces) == len(was.Pieces) { // the latter: its marks are those of then, and its body is not
+	if len(left.Pieces) == 0 || len(left.Pieces) == len(was.Pieces) { // nothing is left, or the files are there and were changed
 		return nil, pipeline.ErrGone
 	}
 	*whole = *left
@@ -203,7 +209,10 @@ type chosenRecord struct {
 	hole *audit.Hole
 }
 
-// choose returns the records of a hole that are not in the table.
+// choose returns the records of the hole h that are not in the table, out of recs, the records of
+// the payload p as they were read from its files. Records that another batch of the plan sends are
+// left out. The error says why nothing of the hole can be sent, such as errShifted: the file does
+// not have the records any more that the table has.
 func (m *maker) choose(h *audit.Hole, p *record.Payload, recs []batcher.Record) (chosen []chosenRecord, err error) {
 	begins := map[int64]bool{}
 	for _, r := range recs {
@@ -229,7 +238,7 @@ func (m *maker) choose(h *audit.Hole, p *record.Payload, recs []batcher.Record) 
 		case m.taken[place{r.File, p.Route, r.Offset}]:
 			others = true
 		case stored:
-		case r.Offset == 0 && split(p):
+		case r.Offset == 0 && split(p): // it may begin in the file before, which has no piece
 			return nil, errBefore
 		default:
 			chosen = append(chosen, chosenRecord{r, h})
@@ -241,16 +250,17 @@ func (m *maker) choose(h *audit.Hole, p *record.Payload, recs []batcher.Record) 
 	return chosen, nil
 }
 
-// split reports whether a payload covers a range of a file without having a piece of that
-// file: a record may begin there and end in the next file.
+// split reports whether a payload covers a range of a file without having a piece (range of whole
+// records) of that file: a record may then begin there and end in the next file.
 func split(p *record.Payload) bool {
 	return slices.ContainsFunc(p.Cover, func(x record.Extent) bool {
 		return !slices.ContainsFunc(p.Pieces, func(piece record.Piece) bool { return piece.File == x.File })
 	})
 }
 
-// part returns a new payload of some records of another, and the hole that each of its
-// pieces fills.
+// part returns a new payload, with an id of its own, of the chosen records of p, and in of the hole
+// that each of its pieces belongs to. A piece is a range of a file; chosen records that follow each
+// other share one.
 func part(p *record.Payload, chosen []chosenRecord) (out *record.Payload, of []*audit.Hole) {
 	out = &record.Payload{ID: record.BatchID(uuid.New()), Route: p.Route, Shaping: p.Shaping, RawBytes: p.RawBytes}
 	for _, c := range chosen {
@@ -262,7 +272,7 @@ func part(p *record.Payload, chosen []chosenRecord) (out *record.Payload, of []*
 		out.Pieces = append(out.Pieces, record.Piece{File: c.File, Span: record.Span{Start: c.Offset, End: c.Offset + c.Length}})
 		of = append(of, c.hole)
 	}
-	for _, x := range p.Cover { // one without a piece would be taken for the beginning of a record
+	for _, x := range p.Cover { // a range without a piece would count as the beginning of a record
 		if slices.ContainsFunc(out.Pieces, func(piece record.Piece) bool {
 			return piece.File == x.File && x.Start <= piece.Start && piece.End <= x.End
 		}) {
@@ -272,7 +282,8 @@ func part(p *record.Payload, chosen []chosenRecord) (out *record.Payload, of []*
 	return out, of
 }
 
-// same reports whether the records that were read are the chosen ones.
+// same reports whether the records that were read are the chosen ones, by file, offset and length,
+// in the same order.
 func same(recs []batcher.Record, chosen []chosenRecord) bool {
 	return slices.EqualFunc(recs, chosen, func(r batcher.Record, c chosenRecord) bool {
 		return r.File == c.File && r.Offset == c.Offset && r.Length == c.Length

@@ -26,8 +26,10 @@ type Result struct {
 // mostTries is how often one payload is sent that was surely not stored.
 const mostTries = 6
 
-// Run sends the payloads of the plan one at a time, until ctx ends. It does not repeat a
-// request without a trustworthy answer: the table has to be asked first.
+// Run sends the payloads of the plan one at a time, until ctx ends, and returns what became of
+// them. It does not repeat a request without a trustworthy answer: the records may be stored, and
+// the table has to be asked first. After a refusal that is not about the payload alone, the other
+// payloads of its route (table, format and mapping) fail with the same reason, without a request.
 func (p *Plan) Run(ctx context.Context, from Source, to Sender) *Result {
 	r := &Result{Unknown: []Range{}, Failed: []Range{}}
 	held := map[record.Route]string{}
@@ -52,7 +54,7 @@ func (p *Plan) Run(ctx context.Context, from Source, to Sender) *Result {
 	return r
 }
 
-// because returns the ranges with this reason.
+// because returns a copy of the ranges, each with this reason.
 func because(all []Range, why string) (out []Range) {
 	for _, r := range all {
 		r.Why = why
@@ -61,10 +63,13 @@ func because(all []Range, why string) (out []Range) {
 	return out
 }
 
-// deliver sends one payload. why is empty if it was accepted; all is set if other payloads
-// of its route need not be tried.
+// deliver reads one payload from its files and sends it. why is empty if it was accepted, and
+// otherwise says what happened. unknown is set if no trustworthy answer came, so that it may be
+// stored. all is set if other payloads of its route need not be tried. After an answer that surely
+// means that nothing was stored, and that may pass, it is sent again after a backoff, mostTries
+// times in all.
 func deliver(ctx context.Context, p *record.Payload, from Source, to Sender) (why string, unknown, all bool) {
-	if _, err := from.Read(p); err != nil { // the CRC of the plan holds
+	if _, err := from.Read(p); err != nil { // also if the files have changed since the plan was made
 		return err.Error(), false, false
 	}
 	from.Pack(p)
@@ -104,7 +109,7 @@ func deliver(ctx context.Context, p *record.Payload, from Source, to Sender) (wh
 	}
 }
 
-// words returns an answer other than acceptance in words.
+// words returns in words why an answer is no acceptance, and what can be done about it.
 func words(ans *kusto.Answer) string {
 	text := ans.Verdict.String()
 	if ans.Err != nil {

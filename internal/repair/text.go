@@ -12,7 +12,7 @@ import (
 // listed is how many ranges are named in the text; --json has all.
 const listed = 20
 
-// Write prints a plan for a person.
+// Write prints a plan for a person: what would be sent again, and what cannot be, with the reason.
 func (p *Plan) Write(w io.Writer) error {
 	var b strings.Builder
 	switch {
@@ -32,7 +32,8 @@ func (p *Plan) Write(w io.Writer) error {
 	return err
 }
 
-// Write prints for a person what became of a plan.
+// Write prints for a person what became of a plan: how much was accepted, and the ranges that were
+// not, or perhaps.
 func (r *Result) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nSent again, and accepted: %s.\n", units.Counted(r.Records, "record"))
@@ -48,7 +49,8 @@ func (r *Result) Write(w io.Writer) error {
 	return err
 }
 
-// list names ranges by their files.
+// list writes the first listed ranges, each below the name of its file, input and table, and how
+// many more there are.
 func list(b *strings.Builder, all []Range) {
 	last := ""
 	for i := range all {
