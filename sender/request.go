@@ -114,8 +114,8 @@ func code(status int) string {
 }
 
 // begin writes to the journal that a request for the payload is about to be made: as a replay if it
-// came out of the spool, otherwise as the begin of a batch. A write error is not returned: the journal
-// logs that duplicates are no longer bounded, and delivery goes on.
+// lies in the spool under its own id, otherwise as the begin of a batch. A write error is not
+// returned: the journal logs that duplicates are no longer bounded, and delivery goes on.
 func (s *Sender) begin(p *delivery.Payload) {
 	if p.Place == delivery.Spooled {
 		_ = s.o.Replays.Replay(p.Data.ID, p.Data.Attempt)
@@ -220,10 +220,10 @@ func (s *Sender) holdHalves(p *delivery.Payload, halves []*record.Payload) bool 
 	return true
 }
 
-// quarantine writes the records of a refused payload to quarantine, with the error of the service as
-// their reason, and reports Quarantined or NotQuarantined. The records are durable before the payload
-// is ended in the journal. If one of the records is redacted and has no bytes, the log does not show
-// the message of the service, which may quote the record.
+// quarantine writes the records of a refused payload to quarantine, with the error of the service
+// as their reason, and reports Quarantined or NotQuarantined. The records are durable before the
+// payload is ended in the journal. If a record is redacted and has no bytes, neither its entry nor
+// the log shows the message of the service, which may quote the record.
 func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
 	d := p.Data
 	recs, err := s.o.Divider.Records(d)

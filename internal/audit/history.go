@@ -226,7 +226,7 @@ func (h *history) take(e *journal.Entry) {
 	case journal.Removed:
 		f := h.file(e.File)
 		st := f.strand(record.Route{})
-		if !e.At.Before(h.since) && len(st.sets[removed].within(e.Span)) == 0 { // else it was told before
+		if !e.At.Before(h.since) && len(st.sets[removed].within(e.Span)) == 0 { // else this repeats an earlier entry
 			st.records[removed]++
 		}
 		h.tell(f, record.Route{}, removed, e.Span, e.At, record.BatchID{})

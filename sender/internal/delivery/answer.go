@@ -480,9 +480,9 @@ func (m *Machine) notQuarantined(p *Payload, err error) {
 		Fix: "make room for quarantine (quarantine.max_size, the disk of state_dir) or remove what is no longer needed"}, 0)
 }
 
-// brokenOff handles BrokenOff: the stop canceled the request. No more requests are made, and the
-// payload waits at the head of its queue for Keep. unknown says that the body was sent, so that the
-// service may have stored it.
+// brokenOff handles BrokenOff: the stop of the sender canceled the request, or it was never made.
+// No more requests are made, and the payload waits at the head of its queue until Keep brings it to
+// the spool. unknown says that the body was sent, so that the service may have stored it.
 func (m *Machine) brokenOff(p *Payload, unknown bool) {
 	m.released(p, false)
 	m.phase = max(m.phase, halted)

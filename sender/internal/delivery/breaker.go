@@ -49,7 +49,8 @@ const (
 // blocked reports whether the route or cluster is down or held, so that only probes are sent.
 func (b *breaker) blocked() bool { return b.down || b.hold != nil }
 
-// began counts a request that leaves now. Patience runs from the first such request.
+// began counts a request that leaves now and has no answer yet. Patience, the time after which a
+// route or cluster that accepts nothing is down, runs from the first such request.
 func (b *breaker) began(now time.Time) {
 	b.asking++
 	if b.wanted.IsZero() {

@@ -265,8 +265,9 @@ func (m *Machine) goDown(b *breaker) {
 	b.gate = later(b.gate, m.now.Add(m.delay(1)))
 }
 
-// pump looks at the routes whose time has come and then fills the free slots of a cluster: routes that
-// have something to send take turns, those with a payload that fails alone come first.
+// pump looks at the routes whose time has come and then uses the free slots of a cluster for
+// requests. Routes that have something to send take turns. Those with a payload that fails alone
+// come first, unless the next slot for such payloads is reserved for one of the spool.
 func (m *Machine) pump(c *cluster) {
 	for len(c.alarms) > 0 && !m.now.Before(c.alarms[0].alarm) {
 		m.look(heap.Pop(&c.alarms).(*route))

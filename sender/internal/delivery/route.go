@@ -205,8 +205,8 @@ func (m *Machine) serveSuspect(r *route) {
 }
 
 // probe removes the payload for the next probe from the queues of a route that is down or held, and
-// returns it: the candidate, or the payload whose last request is the oldest. The route must have a
-// payload in memory.
+// returns it: the candidate, which was kept in memory for that, or the payload whose last request
+// is the oldest. The route must have a payload in memory.
 func (m *Machine) probe(r *route) *Payload {
 	if p := r.candidate; p != nil {
 		r.dropCandidate()
@@ -314,8 +314,9 @@ func (m *Machine) released(p *Payload, accepted bool) {
 	m.vacate(r)
 }
 
-// enqueue has a payload wait in the queues of its route: as Refused if its records wait for room in
-// quarantine, otherwise as Queued. After Keep the payload is brought to the spool instead.
+// enqueue has a payload wait in the queues of its route: in the stage Refused if its records wait
+// for room in quarantine, otherwise as Queued. Once Keep was handled, at the end of a run, the
+// payload is brought to the spool instead.
 func (m *Machine) enqueue(p *Payload) {
 	if p.stage = Queued; p.refusal != nil {
 		p.stage = Refused
@@ -352,8 +353,9 @@ func (m *Machine) replaced(r *route) {
 	}
 }
 
-// queueFirst puts a payload at the head of the queue of its route. A payload that fails alone, waits
-// for quarantine, or comes after Keep is queued in the usual way.
+// queueFirst puts a payload at the head of the queue of its route. A payload that fails alone,
+// waits for room in quarantine, or comes after Keep, at the end of a run, goes where enqueue puts
+// it.
 func (m *Machine) queueFirst(p *Payload) {
 	if p.suspect() || p.refusal != nil || m.phase == keeping {
 		m.enqueue(p)

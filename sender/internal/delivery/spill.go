@@ -301,9 +301,9 @@ func (m *Machine) spoolIs(c Condition) {
 	}
 }
 
-// keep handles Keep, after the last request: it writes all queued payloads to the spool or returns
-// them to it. A payload whose request was canceled after its body was sent is logged, since the
-// service may have stored it.
+// keep handles Keep, which comes after the last request of a run: it writes all queued payloads to
+// the spool or returns them to it. A payload whose request was canceled after its body was sent
+// (broken) is logged, since the service may have stored it.
 func (m *Machine) keep() {
 	m.phase = keeping
 	for _, r := range m.all {
@@ -366,8 +366,8 @@ func (r *route) remember(p *Payload, frame record.BatchID) {
 	r.memos[frame] = memo{p.failures, p.strikes, p.passed, p.failedAt, r.round, p.uncertain}
 }
 
-// forget removes what the route remembers of a payload that ends: its failures, and that
-// it fails alone.
+// forget removes what the route remembers of a payload that ends: how it failed (memos), and that
+// it is marked as failing alone.
 func (r *route) forget(p *Payload) {
 	delete(r.memos, p.Data.ID)
 	delete(r.memos, p.Frame)
