@@ -126,7 +126,7 @@ func (s *Sender) fetch(t *delivery.Ticket, must bool) {
 		s.report(delivery.NotFetched{Ticket: t})
 		return
 	}
-	s.awaitSpill(frame) // the spool gives out what it has before its spill is in journal and books
+	s.awaitSpill(frame) // it may be given out before journal and books know that it was spilled
 	d.Inputs(s.o.Books.Unspooled)
 	s.o.Memory.Adopt(d)
 	s.o.Memory.Unreserve()

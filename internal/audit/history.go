@@ -351,7 +351,7 @@ func (h *history) machineStopped(at time.Time) {
 // existed, and so does a file that was truncated just then. Of each file only as many bytes count
 // as it had when a batch of it was begun again.
 func (h *history) sentBefore(f *file, s record.Span) bool {
-	if !f.redo.from {
+	if !f.redo.from { // the file was not known when the machine stopped
 		if h.cut.IsZero() || f.info.Birth > h.cut.UnixNano() {
 			return false
 		}
@@ -477,7 +477,7 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 		}
 	}
 	h.open[p.ID] = b
-	for _, c := range b.covers {
+	for _, c := range b.covers { // after a stop of the machine a lost request may have sent them
 		if (c.f.redo.from || !h.cut.IsZero()) && !b.again && h.sentBefore(c.f, c.Span) {
 			h.doubt(b, MachineStopped, at)
 		}

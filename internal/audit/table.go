@@ -208,6 +208,7 @@ func joined(all []sent) (out []sent) {
 const most = 50_000
 
 // windows divides pieces, which are sorted, into groups of about most records, for one query each.
+// Pieces with an unknown number of records, -1, count as 0.
 func windows(all []sent) (out [][]sent) {
 	n := 0
 	for i, s := range all {

@@ -14,7 +14,8 @@ import (
 
 // unknown reports a key that its section does not have, with what may have been meant. k is the
 // node of the key, section the struct type of the section and path its path. A key that was
-// probably meant is then not reported as missing.
+// probably meant is then not reported as missing. If the file has too many problems already, this
+// one is only counted.
 func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path string) {
 	if d.src.out.full(d.src.name) {
 		d.src.out.more++
@@ -51,7 +52,7 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 	default:
 		message += "; for all there are: kusto-agent config explain"
 	}
-	if section == reflect.TypeFor[credential.Config]() && !isWord(key) {
+	if section == reflect.TypeFor[credential.Config]() && !isWord(key) { // it may be a secret
 		key = kusto.Mask
 	}
 	d.src.badAt(k.Line, k.Column, join(path, shortened(key)), message)

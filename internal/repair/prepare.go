@@ -43,7 +43,7 @@ func Lock(state string) (io.Closer, error) {
 // than before are not sent, since the table may not show them yet. The error has an exit code for
 // the command.
 func Prepare(cfg *config.Config, holes []audit.Hole, before time.Time) (*Plan, Source, error) {
-	past, err := pipeline.Past(cfg)
+	past, err := pipeline.Past(cfg) // what the journal knows of the files
 	if err != nil {
 		return nil, nil, exit.Reading(err)
 	}

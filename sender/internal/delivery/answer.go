@@ -114,8 +114,9 @@ func (m *Machine) accept(p *Payload) {
 	m.recovered(r)
 }
 
-// end puts a payload into the stage Ending and asks the shell to write its outcome to
-// the journal and the spool. The payload stays in hand until the shell reports Ended.
+// end puts a payload into the stage Ending and asks the shell (package sender, which does the I/O)
+// to write its outcome to the journal and the spool. The payload stays in hand until the shell
+// reports Ended.
 func (m *Machine) end(p *Payload, how record.Outcome) {
 	p.stage = Ending
 	p.route.busy++
@@ -371,8 +372,8 @@ func (m *Machine) hold(p *Payload, h Hold, asked time.Duration) {
 	m.putBack(p)
 }
 
-// divide asks the shell to halve a payload that was refused or is too large. The payload stays in hand
-// until the shell reports Divided or NotDivided.
+// divide asks the shell (package sender, which does the I/O) to halve a payload that was refused or
+// is too large. The payload stays in hand until the shell reports Divided or NotDivided.
 func (m *Machine) divide(p *Payload) {
 	p.stage = Bisecting
 	p.route.busy++
@@ -438,8 +439,9 @@ func (m *Machine) notDivided(p *Payload, why Indivisible, err error) {
 	}
 }
 
-// quarantine asks the shell to write the records of a refused payload to quarantine. The
-// payload stays in hand until the shell reports Quarantined or NotQuarantined.
+// quarantine asks the shell (package sender, which does the I/O) to write the records of a refused
+// payload to quarantine. The payload stays in hand until the shell reports Quarantined or
+// NotQuarantined.
 func (m *Machine) quarantine(p *Payload, ans *kusto.Answer) {
 	p.refusal = ans
 	p.stage = Quarantining

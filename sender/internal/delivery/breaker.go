@@ -72,7 +72,8 @@ func (b *breaker) excuse(began, now time.Time) {
 }
 
 // succeeded resets the breaker after an acceptance, or another answer that shows that the service
-// works, and returns true if the route or cluster was down or held before.
+// works, and returns true if the route or cluster was down or held before. Patience begins anew if
+// other requests have no answer yet.
 func (b *breaker) succeeded(now time.Time) (recovered bool) {
 	recovered = b.blocked()
 	b.down, b.hold, b.failures, b.probes, b.told, b.last = false, nil, 0, 0, "", nil

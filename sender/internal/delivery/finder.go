@@ -108,19 +108,19 @@ func (f *finder) decide(got pace, inTheWay bool, now time.Time) {
 	base := f.base
 	f.base = nil
 	switch {
-	case !inTheWay:
+	case !inTheWay: // the number of slots is not what limits the rate
 		f.rest = 0
 	case base == nil && f.rest > 0:
 		f.rest--
 	case base == nil:
 		f.try(got, now)
-	case f.pays(*base, got):
+	case f.pays(*base, got): // the next trial goes on in the same direction
 		f.idle = restLeast
 		f.try(got, now)
-	default:
+	default: // the next trial, after the rest, goes in the other direction
 		f.set(base.slots, now)
-		f.climbing = false
-		if f.down {
+		f.climbing = false // steps are a quarter from now on, no doubling
+		if f.down {        // neither more nor fewer slots pay: the rests become longer
 			f.idle = min(2*f.idle, restMost)
 		}
 		f.down, f.rest = !f.down, f.idle

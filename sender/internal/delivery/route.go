@@ -210,7 +210,7 @@ func (m *Machine) serveSuspect(r *route) {
 func (m *Machine) probe(r *route) *Payload {
 	if p := r.candidate; p != nil {
 		r.dropCandidate()
-		r.queued++ // send takes it out of a queue
+		r.queued++ // send subtracts it again
 		return p
 	}
 	all := m.empty(r)
@@ -226,20 +226,20 @@ func (m *Machine) probe(r *route) *Payload {
 			m.requeue(other)
 		}
 	}
-	r.queued++ // send takes it out of a queue
+	r.queued++ // send subtracts it again
 	return p
 }
 
-// issue takes a request slot of the route and asks the shell to fetch a payload from the spool for
-// it.
+// issue takes a request slot of the route and asks the shell (package sender, which does the I/O)
+// to fetch a payload from the spool for it.
 func (m *Machine) issue(r *route) {
 	m.occupy(r)
 	m.ticket(r)
 }
 
-// ticket asks the shell to fetch a payload of the route from the spool, for a request slot that is
-// already taken. If nothing else of the cluster is being replayed, the fetch may exceed the memory
-// limit, so that a full memory cannot stop the replay.
+// ticket asks the shell (package sender, which does the I/O) to fetch a payload of the route from
+// the spool, for a request slot that is already taken. If nothing else of the cluster is being
+// replayed, the fetch may exceed the memory limit, so that a full memory cannot stop the replay.
 func (m *Machine) ticket(r *route) {
 	r.tickets++
 	must := r.cluster.replaying == 0
@@ -276,9 +276,10 @@ func (m *Machine) send(p *Payload) {
 	m.request(p)
 }
 
-// request asks the shell to make a request for a payload, in a slot that is already taken. A
-// payload that fails alone is bound: it also uses one of the few slots for such payloads. As a
-// probe it does not, since the circuit breaker sets the pace of probes.
+// request asks the shell (package sender, which does the I/O) to make a request for a payload, in a
+// slot that is already taken. A payload that fails alone is bound: it also uses one of the few
+// slots for such payloads. As a probe it does not, since the circuit breaker sets the pace of
+// probes.
 func (m *Machine) request(p *Payload) {
 	p.stage = Sending
 	p.asked, p.refusal = time.Time{}, nil

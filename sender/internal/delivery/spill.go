@@ -142,9 +142,9 @@ func (m *Machine) restock(r *route, notBefore time.Time) {
 	r.stock.Ready++
 }
 
-// spill asks the shell to write a payload to the spool and free its memory. The payload keeps the time
-// of its retry if it failed by itself; if its route is down, it can be fetched as soon as the route is
-// up again.
+// spill asks the shell (package sender, which does the I/O) to write a payload to the spool and
+// free its memory. The payload keeps the time of its retry if it failed by itself; if its route is
+// down, it can be fetched as soon as the route is up again.
 func (m *Machine) spill(p *Payload) {
 	p.stage = Spilling
 	p.route.busy++
@@ -157,8 +157,9 @@ func (m *Machine) spill(p *Payload) {
 	m.emit(Spill{P: p, NotBefore: at})
 }
 
-// secure asks the shell to write a copy of a payload to the spool. The payload stays in memory, in the
-// stage Holding, and is sent from memory once the shell reports Spilled.
+// secure asks the shell (package sender, which does the I/O) to write a copy of a payload to the
+// spool. The payload stays in memory, in the stage Holding, and is sent from memory once the shell
+// reports Spilled.
 func (m *Machine) secure(p *Payload) {
 	p.stage = Holding
 	p.route.busy++

@@ -163,8 +163,8 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 	return out
 }
 
-// isEmpty reports whether no route of the cluster has payloads in hand, or in the spool, where
-// waiting counts them.
+// isEmpty reports whether no route of the cluster has payloads in hand or in the spool. waiting
+// returns how many payloads of a route lie in the spool.
 func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
 	for _, r := range c.routes {
 		if r.inHand()+waiting(r.name) > 0 {
