@@ -169,7 +169,7 @@ func (w *writer) vouch() {
 	}
 	if err != nil {
 		w.unvouched = time.Now().Add(again)
-		w.log.Warn("index of a spool segment could not be completed, will retry; after a restart before that, the whole segment is read", "err", err)
+		w.log.Warn("index of a spool segment could not be completed, will retry; if the agent restarts before a retry succeeds, it only has to read the whole segment", "err", err)
 	}
 }
 
