@@ -18,11 +18,12 @@ import (
 // ErrInput says that the agent has no such input; its text lists those it has.
 var ErrInput = errors.New("no such input")
 
-// FetchFiles asks the agent whose state folder is dir for its files; with inputs only for those of
-// these inputs, with all also for files that it only remembers or leaves out. errors.Is finds
-// syscall.ENOENT or ECONNREFUSED if no agent runs, and EACCES if the caller may not ask it.
+// FetchFiles asks the running agent whose state folder is dir for the list of its files. If inputs
+// is not empty, the list has only files of these inputs. all adds files that are gone but still
+// known, and files that exclude patterns leave out. errors.Is finds syscall.ENOENT or ECONNREFUSED
+// if no agent runs, EACCES if the caller may not connect, and ErrInput if an input does not exist.
 func FetchFiles(ctx context.Context, dir string, inputs []string, all bool) (*FileList, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // it looks at all folders
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // long, since the agent scans all folders for it
 	defer cancel()
 	values := url.Values{"input": inputs}
 	if all {
@@ -53,8 +54,9 @@ func FetchStatus(ctx context.Context, dir string) (*Status, error) {
 	return readStatus(body)
 }
 
-// OpenTap asks the agent whose state folder is dir for the records of inputs as they are read, until
-// ctx ends. The errors are those of FetchFiles. The caller closes the reader.
+// OpenTap asks the running agent whose state folder is dir to stream the records of these inputs
+// while it reads them, until ctx ends. The errors are those of FetchFiles. The caller closes the
+// reader.
 func OpenTap(ctx context.Context, dir string, inputs []string) (*TapReader, error) {
 	body, err := ask(ctx, dir, "/v1/tap", url.Values{"input": inputs})
 	if err != nil {
@@ -68,8 +70,9 @@ func ask(ctx context.Context, dir, path string, values url.Values) (io.ReadClose
 	return request(ctx, dir, http.MethodGet, url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: values.Encode()}, nil)
 }
 
-// request makes a request on the control socket in dir and returns the body of the answer. A 404 is an
-// error that errors.Is takes for ErrInput.
+// request makes a request on the control socket in the state folder dir. It returns the body of an
+// answer 200, which the caller closes. Any other answer is an error with the agent's text;
+// errors.Is finds ErrInput in that of a 404.
 func request(ctx context.Context, dir, method string, target url.URL, body io.Reader) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
@@ -121,7 +124,9 @@ type TapLine struct {
 	Base64 []byte `json:"data_base64"`
 }
 
-// Next returns the next line, decoded and as it came, without its line end. io.EOF or
+// Next waits for the next line of the tap. It returns the line decoded, and its raw JSON without
+// the line end. The line is a record if its Input is set, otherwise a note about the tap. Data of
+// the decoded line holds the bytes of the record, however the JSON encodes them. io.EOF or
 // io.ErrUnexpectedEOF mean that the agent has ended.
 func (r *TapReader) Next() (*TapLine, []byte, error) {
 	raw, err := r.in.ReadBytes('\n')

@@ -47,15 +47,15 @@ var reasonAccounts = []struct {
 // put sends a value of a metric of the catalog, with its labels in their order.
 type put func(metric string, v float64, labels ...string)
 
-// collector computes the metrics that are looked up rather than counted. Each scrape takes one status,
-// and with it one snapshot of the ledger, so that the books balance in every scrape.
+// collector computes the metrics that are looked up rather than counted. Each scrape takes one
+// status, and with it one snapshot of the ledger, so that the books balance in every scrape.
 type collector struct{ status func() *Status }
 
 // Describe sends nothing: the metrics of a scrape follow from the status.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector: it takes one status of the agent and sends all metrics that
-// follow from it.
+// Collect implements prometheus.Collector: it takes one status of the agent and sends all metrics
+// that follow from it.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := c.status()
 	put := func(metric string, v float64, labels ...string) {
@@ -65,7 +65,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	states := map[string]int{}
 	for _, in := range s.Inputs {
 		collectBooks(put, in.Name, in.Books)
-		if in.Table != "" { // else a reload took it away
+		if in.Table != "" { // an input that a reload removed has only its books
 			put("input_info", 1, in.Name, in.Cluster, in.Database, in.Table, in.Format, in.Mapping)
 		}
 		put("file_lag_bytes", float64(in.LagBytes), in.Name)
@@ -106,8 +106,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put("build_info", 1, s.Version, runtime.Version())
 }
 
-// collectRoutes sends how many routes are in each state, and which are held. Routes of the same table
-// with different formats or mappings are added up.
+// collectRoutes sends how many routes are in each state, and which are held. Routes of the same
+// table with different formats or mappings are added up.
 func collectRoutes(routes []Route, put put) {
 	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
 	held := map[[3]string]int{}
@@ -125,8 +125,9 @@ func collectRoutes(routes []Route, put put) {
 	}
 }
 
-// collectBlocked sends since when routes do not deliver, and when they are tried next. Of several
-// routes of a table it takes the longest time and the earliest attempt.
+// collectBlocked sends for how many seconds routes have been down or held, and in how many seconds
+// they are tried next. If the cluster of a route is down or held itself, its times count. Of
+// several routes of a table it takes the longest time and the earliest attempt.
 func collectBlocked(s *Status, put put) {
 	clusters := make(map[string]*Hold)
 	for _, c := range s.Clusters {
@@ -177,7 +178,7 @@ func collectBooks(put put, input string, b ledger.Books) {
 		count := a.value(b)
 		for _, reason := range a.known {
 			put(a.metric, float64(count[reason]), input, reason)
-			delete(count, reason) // the snapshot is ours
+			delete(count, reason) // the map belongs to this status alone
 		}
 		for reason, n := range count {
 			put(a.metric, float64(n), input, reason)

@@ -58,10 +58,10 @@ func checkListen(addr string) error {
 	return nil
 }
 
-// checkExposure returns what is missing if telemetry.listen can be reached from other machines: a
-// token, and TLS or the permission to do without.
+// checkExposure returns an error if other machines can reach telemetry.listen and something is
+// missing that this needs: a token, and TLS or allow_plaintext. Both faults can come joined.
 func (c Config) checkExposure() error {
-	if c.Listen == "" || isLocal(c.Listen) || checkListen(c.Listen) != nil {
+	if c.Listen == "" || isLocal(c.Listen) || checkListen(c.Listen) != nil { // Validate reports an invalid address
 		return nil
 	}
 	var errs []error
@@ -89,7 +89,8 @@ func isLocal(addr string) bool {
 
 func (c TLSConfig) isSet() bool { return c.CertificateFile != "" && c.KeyFile != "" }
 
-// check returns an error if only one of the two files is named.
+// check returns an error if the configuration names a certificate without a key or a key without a
+// certificate.
 func (c TLSConfig) check() error {
 	switch {
 	case c.CertificateFile == "" && c.KeyFile != "":

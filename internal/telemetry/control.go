@@ -74,8 +74,9 @@ func refuse(w http.ResponseWriter, code int, format string, args ...any) {
 	http.Error(w, fmt.Sprintf(format, args...), code)
 }
 
-// serveFiles answers with the list of files. Requests wait for each other, since each looks at all
-// folders.
+// serveFiles answers GET /v1/files with the list of files, of the inputs in the query or of all.
+// One request is served at a time, since each scans all folders. Entries without an input stay in
+// the list.
 func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 	select {
 	case c.looking <- struct{}{}:
@@ -99,8 +100,8 @@ func (c *Control) serveFiles(w http.ResponseWriter, r *http.Request) {
 	c.answer(w, FileList{Time: time.Now(), Files: orEmpty(files)}, nil)
 }
 
-// checkInputs returns true if all inputs exist. Otherwise it answers the request with 404 and returns
-// false.
+// checkInputs returns true if all inputs exist. Otherwise it answers the request with 404 and
+// returns false.
 func (c *Control) checkInputs(w http.ResponseWriter, inputs []string) bool {
 	var names []string
 	for _, in := range c.o.Inputs() {
@@ -116,7 +117,8 @@ func (c *Control) checkInputs(w http.ResponseWriter, inputs []string) bool {
 }
 
 // serveTap streams records of the inputs that the request names, as JSON lines, until the client
-// disconnects or no more come. An unknown input, no input, and too many taps at a time are errors.
+// disconnects or the tap ends. The first line names the inputs of which it streams whole Avro
+// blocks. An unknown input, no input, and too many taps at a time are answered with an error.
 func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["input"]
 	if len(names) == 0 {
@@ -148,13 +150,14 @@ func (c *Control) serveTap(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for err == nil {
-		if err = tap.Next(r.Context(), s.record); err == nil || errors.Is(err, io.EOF) {
+		if err = tap.Next(r.Context(), s.record); err == nil || errors.Is(err, io.EOF) { // io.EOF: no more records
 			err = errors.Join(err, s.tell(tap.Dropped(), err != nil))
 		}
 	}
 }
 
-// answer writes v as JSON, or the error that came in its place.
+// answer writes v as JSON with status 200. If err is not nil, it writes the text of err with status
+// 500 instead.
 func (c *Control) answer(w http.ResponseWriter, v any, err error) {
 	var body []byte
 	if err == nil {
@@ -170,8 +173,10 @@ func (c *Control) answer(w http.ResponseWriter, v any, err error) {
 	}
 }
 
-// serve answers requests on a listener until ctx ends, and gives those in progress lastAnswers to end.
+// serve answers requests on a listener until ctx ends, and gives those in progress lastAnswers to
+// end. It returns an error if the listener fails before that.
 func (c *Control) serve(ctx context.Context, ln net.Listener) error {
+	// Requests in progress are not cancelled by ctx; a tap learns from stoppingKey that it has to end.
 	base := context.WithValue(context.WithoutCancel(ctx), stoppingKey{}, ctx)
 	server := &http.Server{
 		Handler:           c.Handler(),
@@ -187,8 +192,10 @@ func (c *Control) serve(ctx context.Context, ln net.Listener) error {
 	})
 }
 
-// serveUntil serves until ctx ends, gives the answers in progress lastAnswers to end, and calls cut if
-// that was too short. It returns an error if serving ended before.
+// serveUntil calls serve, which runs server, and stops the server when ctx ends. Answers in
+// progress get lastAnswers to end; if that is too short, they are cut off and cut is called with
+// the error. The result is nil after a stop; if serve returns before ctx ends, it is the error of
+// serve.
 func serveUntil(ctx context.Context, server *http.Server, serve func() error, cut func(error)) error {
 	served := make(chan error, 1)
 	// Started here, ended by Shutdown or Close below, waited for here.

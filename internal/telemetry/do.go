@@ -20,13 +20,13 @@ import (
 // returns a JSON document.
 type Doing func(ctx context.Context, in json.RawMessage) (out any, err error)
 
-// Do1 makes a Doing of a function: the request is decoded to In, and Out is encoded as the answer.
-// Unknown fields in the request are an error.
+// Do1 turns f into a Doing, the handler of one POST /v1/do/NAME: the JSON of the request is decoded
+// to In, and Out is encoded as the answer. Unknown fields in the request are an error.
 func Do1[In, Out any](f func(context.Context, In) (*Out, error)) Doing {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var in In
 		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.DisallowUnknownFields() // of a later version: half of what it asks for is not done
+		dec.DisallowUnknownFields() // a client of a later version asks for more: better nothing than half of it
 		if err := dec.Decode(&in); err != nil {
 			return nil, fmt.Errorf("read what is asked for: %w", err)
 		}
@@ -37,7 +37,8 @@ func Do1[In, Out any](f func(context.Context, In) (*Out, error)) Doing {
 // mostAsked is how many bytes may be sent to a Doing: the ids of a million payloads.
 const mostAsked = 64 << 20
 
-// serveDo carries out a request that changes something. Such requests run one after another.
+// serveDo answers POST /v1/do/NAME: it calls the Doing of that name with the body and answers with
+// its result. Such requests change what the agent keeps, so they run one after another.
 func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
 	do := c.o.Do[r.PathValue("what")]
 	if do == nil {
@@ -45,7 +46,7 @@ func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Time{}) // it takes as long as it takes; who asked may go away
+	_ = rc.SetWriteDeadline(time.Time{}) // no time limit: a client that does not want to wait disconnects
 	in, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostAsked))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "%v", err)
@@ -64,8 +65,8 @@ func (c *Control) serveDo(w http.ResponseWriter, r *http.Request) {
 // ErrOlder says that the agent is of a version that cannot do what it is asked for.
 var ErrOlder = errors.New("the agent that runs is of an older version; restart it")
 
-// Do asks the agent whose state folder is dir to do something: it sends in and decodes the answer to
-// out. The errors are those of FetchFiles, and ErrOlder if the agent does not know the request.
+// Do asks the agent whose state folder is dir to do something: it sends in and decodes the answer
+// to out. The errors are those of FetchFiles, and ErrOlder if the agent does not know the request.
 func Do(ctx context.Context, dir, what string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -73,7 +74,7 @@ func Do(ctx context.Context, dir, what string, in, out any) error {
 	}
 	answer, err := post(ctx, dir, "/v1/do/"+what, body)
 	switch {
-	case errors.Is(err, ErrInput):
+	case errors.Is(err, ErrInput): // the agent answered 404: it has no such request
 		return fmt.Errorf("%w (%s)", ErrOlder, err)
 	case err != nil:
 		return err
@@ -85,8 +86,8 @@ func Do(ctx context.Context, dir, what string, in, out any) error {
 	return nil
 }
 
-// Answers reports whether an agent answers in a state folder. It is also true if that cannot be found
-// out, as without permission to connect.
+// Answers reports whether an agent accepts connections on the control socket in the state folder
+// dir. It is also true if that cannot be found out, for example without permission to connect.
 func Answers(dir string) bool {
 	addr, done, err := socketAddress(filepath.Join(dir, SocketName))
 	if err == nil {

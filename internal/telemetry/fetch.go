@@ -18,9 +18,9 @@ import (
 // maxStatusBytes bounds what Fetch reads: a hundred thousand files fit.
 const maxStatusBytes = 64 << 20
 
-// Fetch asks the agent that listens at telemetry.listen for its status, with the token and over TLS if
-// the configuration has them; with TLS only the configured certificate is accepted. errors.Is finds
-// syscall.ECONNREFUSED if no agent listens there.
+// Fetch asks the agent that listens at telemetry.listen for its status, with the token and over TLS
+// if the configuration has them; with TLS only the configured certificate is accepted. errors.Is
+// finds syscall.ECONNREFUSED if no agent listens there.
 func Fetch(ctx context.Context, c Config) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -58,8 +58,8 @@ func Fetch(ctx context.Context, c Config) (*Status, error) {
 	return nil, fmt.Errorf("ask for status at %s: answered %s", c.Listen, Printable(resp.Status))
 }
 
-// onlyWith returns TLS settings that accept the one certificate in the file, whatever names it has and
-// whoever signed it.
+// onlyWith returns TLS settings that accept the one certificate in the file, whatever names it has
+// and whoever signed it.
 func onlyWith(file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -71,7 +71,7 @@ func onlyWith(file string) (*tls.Config, error) {
 	}
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, // VerifyConnection asks for more
+		InsecureSkipVerify: true, // VerifyConnection compares the certificate itself
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if !bytes.Equal(state.PeerCertificates[0].Raw, block.Bytes) {
 				return fmt.Errorf("the certificate is not the one of %s", Printable(file))
@@ -90,8 +90,8 @@ func readStatus(from io.Reader) (*Status, error) {
 	return &status, nil
 }
 
-// reachable returns an address that can be dialled for an address to listen on: localhost if that is
-// all interfaces.
+// reachable returns the address to dial for the listening address addr: if addr stands for all
+// interfaces, localhost with its port, otherwise addr.
 func reachable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

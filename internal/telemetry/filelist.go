@@ -17,9 +17,10 @@ func SortFiles(files []File) {
 	})
 }
 
-// RenderFiles writes a list of files as text: below each path a line for each input that reads it, and
-// below that why it does not go on. Lines fit 80 characters if the names of inputs are short. Nothing
-// in it can steer a terminal, except the colours if color is set.
+// RenderFiles writes a list of files, sorted by SortFiles, as text: below each path a line for each
+// input that reads it, and below that the reason if reading does not go on. Lines fit 80 characters
+// if the names of inputs are short. Control characters are quoted; only color adds escape
+// sequences.
 func RenderFiles(w io.Writer, l *FileList, color bool) error {
 	p := painter{color: color, now: l.Time}
 	var behind int64
@@ -48,7 +49,9 @@ func RenderFiles(w io.Writer, l *FileList, color bool) error {
 	return nil
 }
 
-// file writes the lines of one file below its path. width is that of the column of inputs.
+// file writes what follows the path of one entry: a line with input, state and sizes, and lines
+// with the reason and the remedy if it is not read on. width is the width of the column of inputs
+// in characters.
 func (p *painter) file(f File, width int) {
 	const figures = "  %6s  %6s  %6s  "
 	input := "-"
@@ -57,7 +60,7 @@ func (p *painter) file(f File, width int) {
 	}
 	line := "  " + input + strings.Repeat(" ", width-min(width, len([]rune(input))))
 	state := p.paint(fileStyle(f), fmt.Sprintf("%-8s", Printable(f.State)))
-	if f.ID == "" {
+	if f.ID == "" { // not an identified file, so it has no sizes
 		p.line("%s", strings.TrimRight(line+fmt.Sprintf("  %-18s  ", "-")+state, " "))
 	} else {
 		line += fmt.Sprintf("  %-18s  ", Printable(f.ID)+"/"+fmt.Sprint(f.Generation)) + state +

@@ -23,7 +23,8 @@ type Flow struct {
 
 const nearlyFull = 0.9
 
-// FlowOf returns the picture of the way of records that a status describes.
+// FlowOf returns the diagram at the top of the status page: boxes for files, batches, requests,
+// service, spool and quarantine, each with its main figure from the status.
 func FlowOf(s *Status) Flow {
 	t := sumUp(s)
 	f := Flow{
@@ -48,7 +49,8 @@ func FlowOf(s *Status) Flow {
 	return f
 }
 
-// filesStage returns the box of the files: records read a second, lag, and files that need a person.
+// filesStage returns the box of the files in the diagram: records read a second, lag, the number of
+// files, and how many of them somebody has to mend. t has the sums over all inputs.
 func filesStage(s *Status, t sums) Stage {
 	files, unreadable := 0, 0
 	for _, in := range s.Inputs {
@@ -70,7 +72,8 @@ func filesStage(s *Status, t sums) Stage {
 	return out
 }
 
-// requestsStage returns the box of the requests: how many of how many are in flight, and the delay.
+// requestsStage returns the box of the requests in the diagram: how many are in flight, how many
+// may be, the mean time from read to accepted, and how many routes retry.
 func requestsStage(s *Status) Stage {
 	under, most, retrying := 0, 0, 0
 	for _, c := range s.Clusters {
@@ -97,7 +100,9 @@ func requestsStage(s *Status) Stage {
 	return out
 }
 
-// serviceStage returns the box of the service: records accepted a second, and routes that are blocked.
+// serviceStage returns the box of the service in the diagram: records and bytes accepted a second,
+// records accepted since the start, and routes that are held or down. t has the sums over all
+// inputs.
 func serviceStage(s *Status, t sums) Stage {
 	out := Stage{Name: "Service", Figure: RateText(s.Rates.Accepted), Of: "records accepted", Brief: "accepted", Fill: -1,
 		Notes: []string{BytesText(int64(s.Rates.Bytes)) + "/s", CountText(t.Accepted) + " since the start"}}
@@ -117,7 +122,8 @@ func serviceStage(s *Status, t sums) Stage {
 	return out
 }
 
-// spoolStage returns the box of the spool: how many records wait in it, and how full it is.
+// spoolStage returns the box of the spool in the diagram: how many records wait in it, and how full
+// it is. If the spool is switched off, the box says so.
 func spoolStage(s *Status, t sums) Stage {
 	if s.Spool == nil {
 		return Stage{Name: "Spool", Figure: "off", Of: "the files are the buffer", Fill: -1}
@@ -127,8 +133,9 @@ func spoolStage(s *Status, t sums) Stage {
 	return out
 }
 
-// keeps sets how full a box on disk is: most is its bound, 0 for none, some says that something waits
-// in it, failed why it takes no more.
+// keeps fills in the box of the spool or of quarantine: its fill level, a note with its size, and
+// its tone. bytes is its size, most the largest size allowed (0: no bound). some says that it holds
+// records, failed is the error why it takes no more, or "".
 func (st *Stage) keeps(bytes, most int64, some bool, failed string) {
 	st.Fill, st.Notes = part(bytes, most), []string{BytesText(bytes) + " kept"}
 	if most > 0 {

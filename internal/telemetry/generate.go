@@ -32,7 +32,7 @@ type ruleGroup struct {
 	Rules []rule `yaml:"rules"`
 }
 
-// Alerts returns alert rules for Prometheus, as YAML.
+// Alerts returns the alert rules of all metrics in the catalog, as a YAML file for Prometheus.
 func Alerts() ([]byte, error) {
 	group := ruleGroup{Name: "kusto-agent"}
 	for i := range catalog {
@@ -101,7 +101,7 @@ func cellText(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 var placeholder = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}(B?)`)
 
 // plainText returns the text of an alert for people: a template such as {{ $labels.input }} becomes
-// INPUT.
+// INPUT, and one that is followed by the unit B becomes "N bytes".
 func plainText(s string) string {
 	return placeholder.ReplaceAllStringFunc(s, func(t string) string {
 		of := placeholder.FindStringSubmatch(t)
@@ -199,8 +199,8 @@ func Dashboard() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// panelsOf returns the titles of the panels of a row, in the order of the catalog, and the metrics of
-// each.
+// panelsOf returns the panels in a row of the dashboard: their titles in the order of the catalog,
+// and the metrics that the panel of each title shows.
 func panelsOf(row string) (titles []string, shown map[string][]*metric) {
 	shown = map[string][]*metric{}
 	for i := range catalog {
@@ -221,7 +221,8 @@ func source() map[string]string {
 	return map[string]string{"type": "prometheus", "uid": "${datasource}"}
 }
 
-// variable returns a choice at the top of the dashboard, whose values the query finds.
+// variable returns a Grafana template variable: a choice at the top of the dashboard, whose values
+// the query finds.
 func variable(name, query string) map[string]any {
 	return map[string]any{
 		"name": name, "type": "query", "datasource": source(), "query": query, "refresh": 2,
@@ -229,7 +230,8 @@ func variable(name, query string) map[string]any {
 	}
 }
 
-// grafanaPanel returns a panel that shows metrics of one unit over time.
+// grafanaPanel returns the Grafana JSON of a panel that shows metrics over time. All metrics have
+// the unit of the first.
 func grafanaPanel(title string, metrics []*metric) map[string]any {
 	var targets []map[string]any
 	var help []string
@@ -256,9 +258,9 @@ func grafanaPanel(title string, metrics []*metric) map[string]any {
 
 type query struct{ expr, legend string }
 
-// queries returns the PromQL queries with which a panel shows a metric: the rate of a counter,
-// quantiles of a histogram, the minimum of a health flag, otherwise the sum. named puts the metric's
-// name into the legends.
+// queries returns the PromQL queries with which a panel shows a metric: the rate of a counter, or
+// its increase if it counts rare events; quantiles of a histogram; the minimum of a health flag;
+// otherwise the sum. named puts the metric's name into the legends.
 func (m *metric) queries(named bool) []query {
 	const chosen = `{job=~"$job",instance=~"$instance"}`
 	full := namespace + "_" + m.name
@@ -286,7 +288,7 @@ func (m *metric) queries(named bool) []query {
 		return []query{{"min " + by + "(" + full + chosen + ")", text}}
 	case m.name == "spool_oldest_seconds":
 		return []query{{"max " + by + "(" + full + chosen + ")", text}}
-	case m.kind == counter && m.panel.unit == "short": // how many, where there are few
+	case m.kind == counter && m.panel.unit == "short": // rare events: a number is easier to read than a rate
 		return []query{{"sum " + by + "(increase(" + full + chosen + "[$__rate_interval]))", text}}
 	case m.kind == counter:
 		return []query{{"sum " + by + "(rate(" + full + chosen + "[$__rate_interval]))", text}}

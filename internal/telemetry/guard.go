@@ -36,8 +36,9 @@ const (
 	mostToken  = 4 << 10
 )
 
-// NewGuard returns a guard after reading the token and the certificate that a configuration names. The
-// error names the key and what to do, and quotes nothing of the files.
+// NewGuard returns a guard after reading the token and the certificate that a configuration names;
+// if telemetry.listen is empty it reads nothing. The error names the configuration key and what to
+// do, and quotes nothing of the files.
 func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
 	g := &Guard{log: log}
 	if c.Listen == "" {
@@ -88,11 +89,12 @@ func (g *Guard) allows(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token)) // of one length, whatever was given
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token)) // of equal length, so that the time tells nothing
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-// logTokenError logs that the token file cannot be read (err), once until it can be read again (nil).
+// logTokenError logs err, the error of reading the token file. It is called after each reading:
+// while reading goes on failing it logs only the first error, and a nil err ends that.
 func (g *Guard) logTokenError(err error) {
 	g.mu.Lock()
 	told := g.told
@@ -124,7 +126,9 @@ func unauthorized(w http.ResponseWriter) {
 	http.Error(w, "the token of telemetry.token_file is needed, as a bearer token or as the password of any user", http.StatusUnauthorized)
 }
 
-// readToken returns the token in a file. It never blocks, and fails if everyone can read the file.
+// readToken returns the token in a file, without its line end. It fails if everyone can read or
+// write the file, if it is no regular file, or if the token is too short, too long or not printable
+// ASCII. It does not block on a FIFO.
 func readToken(path string) (token string, err error) {
 	defer func() {
 		if err != nil {
@@ -191,7 +195,9 @@ func (p *keyPair) current() *tls.Certificate {
 	return p.cert
 }
 
-// read reads certificate and key. seen is the state of the files, taken before. The caller holds mu.
+// read reads certificate and key and returns the pair. After an error the previous pair stays in
+// use. seen is the state of the files before the reading; until that changes they are not read
+// again. The caller holds mu.
 func (p *keyPair) read(seen [2]os.FileInfo) (*tls.Certificate, error) {
 	p.seen = seen
 	cert, err := tls.LoadX509KeyPair(p.files.CertificateFile, p.files.KeyFile)

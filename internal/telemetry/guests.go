@@ -31,14 +31,16 @@ type guest struct {
 	leave func()
 }
 
-// newGuests returns a listener that keeps at most so many connections of ln open.
+// newGuests returns a listener that keeps at most most connections of ln open, and closes idle ones
+// for new ones.
 func newGuests(ln net.Listener, most int) *guests {
 	g := &guests{Listener: ln, most: most, room: make(chan struct{}, 1), closed: make(chan struct{})}
 	g.close = sync.OnceFunc(func() { close(g.closed) })
 	return g
 }
 
-// Accept waits for a connection, and then until there is room for it.
+// Accept waits for a connection, and then until the number of open connections leaves room for it.
+// It returns net.ErrClosed if the listener is closed while the connection waits.
 func (g *guests) Accept() (net.Conn, error) {
 	conn, err := g.Listener.Accept()
 	if err != nil {
@@ -57,8 +59,8 @@ func (g *guests) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// admit adds a connection and returns true. If there are as many as may be, the oldest idle one is
-// closed for it; if none is idle it returns false.
+// admit adds c to the open connections and returns true. If there are already g.most, it closes the
+// oldest one without a request in progress; if all have one, it returns false.
 func (g *guests) admit(c *guest) bool {
 	var idle *guest
 	g.mu.Lock()
@@ -79,7 +81,7 @@ func (g *guests) admit(c *guest) bool {
 	return true
 }
 
-// remove removes a closed connection and wakes Accept.
+// remove takes a closed connection off the list of open ones and wakes Accept.
 func (g *guests) remove(c *guest) {
 	g.mu.Lock()
 	g.all = slices.DeleteFunc(g.all, func(o *guest) bool { return o == c })
@@ -122,7 +124,8 @@ func (g *guests) know(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, below(conn))
 }
 
-// serving marks the connection of each request as busy before it calls next.
+// serving wraps next: it marks the connection of a request as busy before it calls next, so that
+// the connection is not closed for a new one. turned marks it as idle again.
 func serving(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(guestKey{}).(*guest); ok {
@@ -132,15 +135,16 @@ func serving(next http.Handler) http.Handler {
 	})
 }
 
-// turned is for http.Server.ConnState: a connection that becomes idle has sent its answer and is
-// marked as not busy.
+// turned is the hook for http.Server.ConnState: it marks a connection that becomes idle, because
+// its answer was sent, as not busy.
 func turned(conn net.Conn, state http.ConnState) {
 	if c, ok := below(conn).(*guest); ok && state == http.StateIdle {
 		c.setBusy(false)
 	}
 }
 
-// setBusy marks whether a request of the connection is in progress.
+// setBusy marks whether a request of the connection is in progress. A connection that is not busy
+// can be closed for a new one, so Accept is woken.
 func (c *guest) setBusy(busy bool) {
 	c.of.mu.Lock()
 	c.busy = busy

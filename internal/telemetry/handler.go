@@ -31,10 +31,10 @@ func (s *Server) Handler() http.Handler {
 	return s.guard(mux)
 }
 
-// guard wraps a handler. It sets headers that forbid a browser everything but to show the answer. It
-// refuses requests that came to a loopback address under a foreign name, since a web page can point
-// its own name at 127.0.0.1 to read the answers. Without a needed token only the health endpoints
-// answer.
+// guard wraps a handler. It sets headers that forbid a browser everything but to show the answer.
+// It refuses requests that came to a loopback address under a foreign name, since a web page can
+// point its own name at 127.0.0.1 to read the answers. Without a needed token only the health
+// endpoints answer.
 func (s *Server) guard(next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(s.opts.Config.Listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,9 +64,9 @@ func onLoopback(r *http.Request) bool {
 	return !ok || addr.IP.IsLoopback()
 }
 
-// localName reports whether a Host header names this machine: by a loopback address, as localhost, or
-// by the configured name. A missing header counts as local: no browser leaves it out, a health check
-// may.
+// localName reports whether a Host header names this machine: by a loopback address, as localhost,
+// or by the configured name. A missing header counts as local: no browser leaves it out, a health
+// check may.
 func localName(hostport, configured string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -93,8 +93,9 @@ func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 	s.write(w, EscapeJSON(body.Bytes()))
 }
 
-// serveHealth returns a handler that answers 200, or 503 with one line saying why. Without a needed
-// token the reason is not shown.
+// serveHealth returns a handler that answers 200 if check returns nil, otherwise 503 with the error
+// in one line. Requests without the token get the status, but not the error. A nil check always
+// passes.
 func (s *Server) serveHealth(check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

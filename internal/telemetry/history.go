@@ -56,8 +56,8 @@ type history struct {
 	next int
 }
 
-// add adds the totals of a look at this time. If the clock was set back, or looks are missing, nothing
-// is known of the time since the look before.
+// add adds a sample of the totals, taken at this time, to the ring of the last hour. If the clock
+// was set back, or samples are missing, the time since the previous sample counts as not known.
 func (h *history) add(at time.Time, now totals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *history) add(at time.Time, now totals) {
 	h.next = (h.next + 1) % historySize
 }
 
-// points returns the looks of the last hour, the oldest first.
+// points returns the samples of the hour before now, the oldest first.
 func (h *history) points(now time.Time) (out []point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,15 +82,16 @@ func (h *history) points(now time.Time) (out []point) {
 	return out
 }
 
-// ratesOf returns the rates over the last 30 s of points; 0 where nothing is known.
+// ratesOf returns the mean rates over the last 30 s (ratesOver) before now. points are samples, the
+// oldest first. A rate that is not known is 0.
 func ratesOf(points []point, now time.Time) (r Rates) {
 	var sum point
 	for i := len(points) - 1; i >= 0 && now.Sub(points[i].at) < ratesOver; i-- {
 		p := points[i]
-		if p.over == 0 {
+		if p.over == 0 { // how much passed since the sample before is not known
 			continue
 		}
-		if sum.over == 0 {
+		if sum.over == 0 { // the newest sample with a known past
 			sum.now = p.now
 		}
 		sum.over, sum.was = sum.over+p.over, p.was
@@ -108,8 +109,8 @@ func (p point) acceptedRate() (float64, bool) { return p.rate(p.was.accepted, p.
 func (p point) byteRate() (float64, bool)     { return p.rate(p.was.bytes, p.now.bytes) }
 func (p point) lag() (float64, bool)          { return float64(p.now.lag), p.visible }
 
-// delay returns the mean delay of the payloads accepted since the look before, in seconds; false if
-// there were none.
+// delay returns the mean time from read to accepted, in seconds, of the payloads that were accepted
+// since the sample before; false if there were none or that is not known.
 func (p point) delay() (float64, bool) {
 	n := p.now.delays.payloads - p.was.delays.payloads
 	if p.over == 0 || n == 0 {
@@ -118,7 +119,8 @@ func (p point) delay() (float64, bool) {
 	return (p.now.delays.sum - p.was.delays.sum).Seconds() / float64(n), true
 }
 
-// rate returns how much a counter grew a second; false if that is not known.
+// rate returns how much a counter that went from was to now grew per second since the sample
+// before; false if that is not known.
 func (p point) rate(was, now uint64) (float64, bool) {
 	if p.over == 0 || now < was {
 		return 0, false
@@ -143,8 +145,9 @@ type plot struct {
 	Fresh      bool    // and it is of the last 30 s
 }
 
-// plotOf draws a value of each point over the last hour. Points of half a minute become their mean,
-// and the line has a gap where nothing is known.
+// plotOf draws the result of value for the points of the hour before now as an SVG line and area.
+// value returns false if it is not known. Points of half a minute become their mean, and the line
+// has a gap while nothing is known.
 func plotOf(points []point, now time.Time, value func(point) (float64, bool)) (out plot) {
 	const columns = plotWidth / plotStep
 	var sum [columns]float64

@@ -15,8 +15,8 @@ type selection struct {
 
 const maxQueryText = 200
 
-// readSelection reads the query of a page. Missing or invalid parts get their default, so that a link
-// that was cut off still works.
+// readSelection reads the query of a page. Missing or invalid parts get their default, so that a
+// link that was cut off still works.
 func readSelection(values url.Values) selection {
 	number := func(name string) int {
 		n, err := strconv.Atoi(values.Get(name))
@@ -32,7 +32,8 @@ func readSelection(values url.Values) selection {
 	return selection{Text: text, Inputs: number("inputs"), Routes: number("routes"), Files: number("files"), Paused: values.Get("pause") != ""}
 }
 
-// String is the query of a link, with the question mark.
+// String returns the selection as the query of a link to the page, with the question mark. Defaults
+// are left out.
 func (q selection) String() string {
 	v := url.Values{}
 	if q.Text != "" {
@@ -71,9 +72,10 @@ type listing[T any] struct {
 
 const pageRows = 50
 
-// listed returns one page of the rows that contain the text of the query, in any letter case. page
-// points to the page number in a query, words returns what is searched of a row. A page beyond the
-// last is the last one.
+// listed returns one page (pageRows rows) of the rows that contain the text of q in any letter
+// case. page returns where a selection keeps the page number of this list; a page beyond the last
+// is the last one. words returns the texts of a row that are searched. name is the list's name in
+// links.
 func listed[T any](name string, all []T, q selection, page func(*selection) *int, words func(T) []string) listing[T] {
 	found := all
 	if q.Text != "" {
@@ -106,20 +108,24 @@ func listed[T any](name string, all []T, q selection, page func(*selection) *int
 	return out
 }
 
-// inputsOf, routesOf and filesOf are the lists of the page. A filter finds all that
-// their rows show.
+// inputsOf returns the page of the table of inputs that q selects. The text of q is searched for in
+// the name, the table and the format.
 func inputsOf(s *Status, q selection) listing[Input] {
 	return listed("inputs", s.Inputs, q, func(q *selection) *int { return &q.Inputs }, func(in Input) []string {
 		return []string{in.Name, in.Database + "." + in.Table, in.Format}
 	})
 }
 
+// routesOf returns the page of the table of routes that q selects, the worst states first. The text
+// of q is searched for in table, format, mapping, cluster and state.
 func routesOf(s *Status, q selection) listing[Route] {
 	return listed("routes", WorstFirst(s.Routes), q, func(q *selection) *int { return &q.Routes }, func(r Route) []string {
 		return []string{r.Database + "." + r.Table, r.Format, r.Mapping, r.Cluster, r.State}
 	})
 }
 
+// filesOf returns the page of the table of files that q selects. The text of q is searched for in
+// path, input, state and the reason why a file is not read on.
 func filesOf(s *Status, q selection) listing[File] {
 	return listed("files", s.Files, q, func(q *selection) *int { return &q.Files }, func(f File) []string {
 		return []string{f.Path, f.Input, f.State, f.Why}

@@ -15,10 +15,10 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// NewLogger returns a logger that writes to w in the configured format. auto is text on a terminal and
-// in the systemd journal, where each line begins with its priority and has no time; anywhere else it
-// is JSON. Unprintable characters are escaped, so that a file name can neither forge a line nor steer
-// a terminal.
+// NewLogger returns a logger that writes to w in the configured format. auto is text on a terminal
+// and in the systemd journal, where each line begins with its priority and has no time; anywhere
+// else it is JSON. Unprintable characters are escaped, so that a file name can neither forge a line
+// nor steer a terminal.
 func NewLogger(cfg LogConfig, w io.Writer) *slog.Logger { return NewLeveledLogger(cfg, w, Level(cfg)) }
 
 // NewLeveledLogger is NewLogger with a level that can change while it is used.
@@ -36,7 +36,8 @@ const (
 	asJournal
 )
 
-// formOf returns the format for a log that goes to the file f; nil if it goes elsewhere.
+// formOf returns how log lines look that go to the file f, by the configuration and by what f is:
+// the systemd journal, a terminal, or anything else. f is nil if the log goes to no file.
 func formOf(cfg LogConfig, f *os.File) form {
 	switch {
 	case f != nil && cfg.Format != "json" && isJournal(f):
@@ -47,7 +48,7 @@ func formOf(cfg LogConfig, f *os.File) form {
 	return asJSON
 }
 
-// logger writes lines of this form to w, each with one Write.
+// logger returns a logger that writes lines of this form to w, each with one Write, from level up.
 func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	switch f {
 	case asJournal:
@@ -82,8 +83,9 @@ func Level(cfg LogConfig) slog.Level {
 	return level
 }
 
-// isJournal reports whether f is connected to the systemd journal. JOURNAL_STREAM has its device and
-// inode and is inherited by children whose stderr goes elsewhere, so it is compared with f.
+// isJournal reports whether f is connected to the systemd journal. JOURNAL_STREAM names the device
+// and inode of that connection. Children inherit the variable even if their stderr goes elsewhere,
+// so it is compared with f.
 func isJournal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil {
@@ -113,8 +115,8 @@ func (o *journalOut) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newJournalHandler returns a handler that writes lines for the systemd journal: with a priority, and
-// without time and level.
+// newJournalHandler returns a handler that writes lines for the systemd journal: with a priority,
+// and without time and level.
 func newJournalHandler(w io.Writer, level slog.Leveler) journalHandler {
 	out := &journalOut{w: w}
 	leaveToJournal := func(groups []string, a slog.Attr) slog.Attr {
@@ -128,7 +130,8 @@ func newJournalHandler(w io.Writer, level slog.Leveler) journalHandler {
 	return journalHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: leaveToJournal}), out}
 }
 
-// Handle writes the record in one Write.
+// Handle writes the record as one line that begins with its priority, with one Write. The embedded
+// text handler formats it into h.out.line, which the lock guards.
 func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
@@ -166,8 +169,8 @@ func priority(level slog.Level) string {
 // one Write per line.
 type escaper struct{ w io.Writer }
 
-// Write writes one line with unprintable characters escaped. It reports the length of p, not of what
-// was written.
+// Write writes one line with unprintable characters escaped. It reports the length of p, not of
+// what was written.
 func (e escaper) Write(p []byte) (int, error) {
 	if _, err := e.w.Write(EscapeJSON(p)); err != nil {
 		return 0, err

@@ -44,8 +44,8 @@ type queuedLine struct {
 	dropped uint64        // lines behind it that found no room
 }
 
-// NewQueuedLogger returns a logger for a file whose reader may stall or go away, and its queue, which
-// must be closed when nobody logs any more. level may change while the logger is used.
+// NewQueuedLogger returns a logger for a file whose reader may stall or go away, and its queue,
+// which must be closed when nobody logs any more. level may change while the logger is used.
 func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logger, *LogQueue) {
 	form := formOf(cfg, to)
 	q := newLogQueue(to, func(dropped uint64) []byte {
@@ -62,8 +62,9 @@ func NewLogQueue(to *os.File) *LogQueue {
 	return newLogQueue(to, func(dropped uint64) []byte { return fmt.Appendf(nil, "%d lines were dropped\n", dropped) })
 }
 
-// newLogQueue starts a queue that writes to to. notice returns the line that says how many lines were
-// dropped; an empty line is not written.
+// newLogQueue returns a queue and starts the goroutine that writes its lines to to. notice returns
+// the line that says how many lines were dropped; if notice returns nothing, no such line is
+// written.
 func newLogQueue(to io.Writer, notice func(dropped uint64) []byte) *LogQueue {
 	q := &LogQueue{to: to, notice: notice, more: make(chan struct{}, 1), ended: make(chan struct{})}
 	// Ended by Close, or with the process where a write does not return.
@@ -90,8 +91,9 @@ func (q *LogQueue) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// put queues a line and returns a channel that is closed when it was written, or could not be. wait is
-// false if the caller must not wait for that: the queue is closed or full, or its reader has stalled.
+// put queues a line and returns a channel that is closed when it was written, or could not be. wait
+// is false if the caller must not wait for that: the queue is closed or full, or its reader has
+// stalled.
 func (q *LogQueue) put(p []byte) (written <-chan struct{}, wait bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,7 +101,8 @@ func (q *LogQueue) put(p []byte) (written <-chan struct{}, wait bool) {
 	case q.closed:
 		q.dropped++
 		return nil, false
-	case n > 0 && (q.bytes+len(p) > queuedLogBytes || q.lines[n-1].dropped > 0 && q.bytes > queuedLogBytes/2): // few gaps rather than many
+	// After a drop lines are taken again only below half of the bound: one large gap instead of many small.
+	case n > 0 && (q.bytes+len(p) > queuedLogBytes || q.lines[n-1].dropped > 0 && q.bytes > queuedLogBytes/2):
 		q.dropped++
 		q.lines[n-1].dropped++
 		return nil, false
@@ -119,8 +122,8 @@ func (q *LogQueue) wake() {
 	}
 }
 
-// pass writes queued lines to the log until the queue is closed and empty; then it closes q.ended. It
-// runs in a goroutine of its own. Before a line, it writes how many lines are missing there.
+// pass writes queued lines to the log until the queue is closed and empty; then it closes q.ended.
+// It runs in a goroutine of its own. Before a line, it writes how many lines are missing there.
 func (q *LogQueue) pass() {
 	defer close(q.ended)
 	for {
@@ -146,22 +149,24 @@ func (q *LogQueue) pass() {
 	}
 }
 
-// writeMissing writes a line that says that so many lines are missing, unless there are none or such a
-// line is not wanted. It returns false if the line could not be written.
+// writeMissing writes a line to the log that says that owed lines are missing there. It writes
+// nothing if owed is 0 or if the log level excludes such a line. It returns false if writing
+// failed.
 func (q *LogQueue) writeMissing(owed uint64) bool {
 	if owed == 0 {
 		return true
 	}
 	line := q.notice(owed)
-	if len(line) == 0 { // its level is not wanted
+	if len(line) == 0 { // the log level excludes it
 		return true
 	}
 	_, err := q.to.Write(line)
 	return err == nil
 }
 
-// pop removes the first line and wakes its writer. told says that the missing lines before it were
-// reported, failed that the line itself could not be written.
+// pop removes the first line of the queue and wakes the Write call that waits for it. told says
+// that the log now mentions all lines missing before it, failed that the line itself was not
+// written.
 func (q *LogQueue) pop(told, failed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -177,7 +182,7 @@ func (q *LogQueue) pop(told, failed bool) {
 		q.dropped++
 	}
 	q.owed += line.dropped
-	if len(q.lines) == 0 && line.dropped > 0 { // there is no line to tell it with
+	if len(q.lines) == 0 && line.dropped > 0 { // an empty line, so that pass reports the missing ones now
 		q.lines = append(q.lines, queuedLine{written: make(chan struct{})})
 	}
 	close(line.written)
@@ -190,8 +195,8 @@ func (q *LogQueue) Dropped() uint64 {
 	return q.dropped
 }
 
-// Missing returns how many lines were dropped that the log has not mentioned yet, because its reader
-// has stalled or is gone.
+// Missing returns how many lines were dropped that the log has not mentioned yet, because its
+// reader has stalled or is gone.
 func (q *LogQueue) Missing() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -43,7 +43,8 @@ var roomCounters = []string{
 	"tail_nul_bytes_total", "records_invalid_utf8_total", "records_unparsed_total",
 }
 
-// newMetrics registers the metrics that are counted, with names and help texts from the catalog.
+// newMetrics registers the metrics that the agent counts as things happen, with names and help
+// texts from the catalog. The others are computed at each scrape by collector.
 func newMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		counters: make(map[string]*prometheus.CounterVec),
@@ -90,8 +91,8 @@ func (m *Metrics) Request(outcome, code string, d time.Duration) {
 	}
 }
 
-// EndToEnd observes the time from reading the oldest record of an accepted
-// payload to its acceptance.
+// EndToEnd adds d to the histogram of the route's table: the time from reading the oldest record of
+// an accepted payload to its acceptance.
 func (m *Metrics) EndToEnd(route record.Route, d time.Duration) {
 	m.endToEnd.WithLabelValues(route.Database, route.Table).Observe(d.Seconds())
 	m.delaySum.Add(int64(d))

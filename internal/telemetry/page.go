@@ -65,7 +65,8 @@ func (v view) Resume() string         { return v.Query.pausing(false).String() }
 func (v view) Hold() string           { return v.Query.pausing(true).String() }
 func (v view) Everything() string     { return v.Query.all().String() }
 
-// viewOf returns what the page shows of a status, its history and the query of the reader.
+// viewOf returns what the template of the page shows: the status s, plots of the history in points,
+// and the rows of the lists that the query q selects. now is the time that ages are computed from.
 func viewOf(s *Status, points []point, now time.Time, q selection) view {
 	v := view{Status: s, Now: now, Query: q, Flow: FlowOf(s), Icon: icon(s.Headline.Tone),
 		Plots: figuresOf(points, now), Lists: lists{inputsOf(s, q), routesOf(s, q), filesOf(s, q)}}
@@ -76,7 +77,8 @@ func viewOf(s *Status, points []point, now time.Time, q selection) view {
 	return v
 }
 
-// figuresOf returns the plots of the page.
+// figuresOf returns the three plots of the page over the hour before now, each with the texts of
+// its upper edge and, if there is a value of the last 30 s, of the newest value.
 func figuresOf(points []point, now time.Time) []figure {
 	draw := func(name string, value func(point) (float64, bool), words func(float64) string) figure {
 		f := figure{Name: name, plot: plotOf(points, now, value)}
@@ -95,9 +97,9 @@ func figuresOf(points []point, now time.Time) []figure {
 	}
 }
 
-// servePage answers with the status page. It is rendered completely before the first byte is sent, so
-// that an error does not leave half a page. html/template escapes everything in it, and the policy
-// lets the browser run and load nothing.
+// servePage answers with the status page. It is rendered completely before the first byte is sent,
+// so that an error does not leave half a page. html/template escapes everything in it, and the
+// policy lets the browser run and load nothing.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	status, now := s.status(), time.Now()
 	v := viewOf(status, s.history.points(now), now, readSelection(r.URL.Query()))

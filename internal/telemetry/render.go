@@ -24,9 +24,9 @@ const (
 // renderedFiles is how many files fit on the screen, those furthest behind.
 const renderedFiles = 10
 
-// Render writes the status as text that fits one screen if there are not many inputs. Unprintable text
-// from outside is quoted, so that nothing in it can steer a terminal, except the colours if color is
-// set.
+// Render writes the status as text that fits one screen if there are not many inputs. Unprintable
+// text from outside is quoted, so that it cannot control a terminal; only color adds escape
+// sequences.
 func Render(w io.Writer, s *Status, color bool) error {
 	p := painter{color: color, now: s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))}
 	if s.Started.IsZero() {
@@ -62,7 +62,8 @@ func (p *painter) paint(style, text string) string {
 
 func (p *painter) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// head writes name, host and start of the agent, and the headline.
+// head writes a line with version, host and start of the agent, and below it the headline of the
+// status in the colour of its tone.
 func (p *painter) head(s *Status) {
 	name := "kusto-agent"
 	if s.Version != "" {
@@ -78,7 +79,8 @@ func (p *painter) head(s *Status) {
 	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, Printable(s.Headline.Text)))
 }
 
-// problems writes what is wrong, with what to do: problems first, then clusters and routes that fail.
+// problems writes what is wrong and what to do: first the problems of the agent, then clusters and
+// routes that do not deliver, with the service's message and the time of the next try.
 func (p *painter) problems(s *Status) {
 	for _, text := range s.Problems {
 		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(lines(text), "\n", "\n        "))
@@ -198,7 +200,8 @@ func zeroStyle(zero bool) string {
 	return plain
 }
 
-// number64 returns a table cell with a count; zero is faint, so that other values stand out.
+// number64 returns a table cell with the count n in this style. Zero is faint whatever the style,
+// so that other values stand out.
 func number64(n uint64, style string) cell {
 	if n == 0 {
 		style = faint
@@ -216,8 +219,8 @@ type table struct {
 	rows  [][]cell
 }
 
-// newTable returns a table with these headings. A heading that ends in > is that of a column that is
-// aligned to the right.
+// newTable returns a table without rows that has these headings. A heading that ends in > makes its
+// column aligned to the right; the > is not shown.
 func newTable(heads ...string) *table {
 	t := &table{}
 	var first []cell
@@ -232,7 +235,8 @@ func newTable(heads ...string) *table {
 
 func (t *table) row(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// write writes the table after an empty line; nothing if it has no rows.
+// write writes an empty line and the table, with columns as wide as their longest text; nothing if
+// the table has only its headings.
 func (t *table) write(p *painter) {
 	if len(t.rows) == 1 {
 		return

@@ -75,7 +75,8 @@ func (s *Server) Metrics() *Metrics { return s.metrics }
 // status asks for the status once and completes it from one ledger snapshot.
 func (s *Server) status() *Status { return s.complete(s.opts.Status()) }
 
-// brief is status without the idle files, which may be hundreds of thousands.
+// brief returns the status with idle files counted but not listed, since there may be hundreds of
+// thousands of them.
 func (s *Server) brief() *Status {
 	if s.opts.Brief == nil {
 		return s.status()
@@ -83,6 +84,8 @@ func (s *Server) brief() *Status {
 	return s.complete(s.opts.Brief())
 }
 
+// complete returns status with what the server adds: the version, the books of the ledger with what
+// follows from them, the rates of the last 30 s, and how many lines its own log is missing.
 func (s *Server) complete(status Status) *Status {
 	if s.opts.Log != nil {
 		status.LogMissing = s.opts.Log.Missing()
@@ -93,24 +96,25 @@ func (s *Server) complete(status Status) *Status {
 	return &status
 }
 
-// Listen binds Config.Listen and returns the address, for instance to learn a port that was given as
-// 0; otherwise Run binds it. It fails if other machines can reach the address and no token is needed.
+// Listen binds Config.Listen and returns the address, for instance to learn a port that was given
+// as 0; otherwise Run binds it. It fails if other machines can reach the address and no token is
+// needed.
 func (s *Server) Listen() (net.Addr, error) {
 	ln, err := net.Listen("tcp", s.opts.Config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for telemetry: %w", err)
 	}
 	if addr, ok := ln.Addr().(*net.TCPAddr); s.opts.Guard.isOpen() && (!ok || !addr.IP.IsLoopback()) {
-		ln.Close() // whatever the name in the configuration has led to
+		ln.Close() // a host name in the configuration may resolve to any address
 		return nil, fmt.Errorf("listen for telemetry: %s can be reached from other machines, and no token guards it", ln.Addr())
 	}
 	s.listener = newGuests(ln, maxConnections)
 	return ln.Addr(), nil
 }
 
-// Run serves until ctx ends. It always returns nil, since telemetry never stops the agent: an address
-// that cannot be bound, or a listener that fails, is logged and ends Run early. With an empty
-// Config.Listen it returns at once.
+// Run serves until ctx ends. It always returns nil, since telemetry never stops the agent: an
+// address that cannot be bound, or a listener that fails, is logged and ends Run early. With an
+// empty Config.Listen it returns at once.
 func (s *Server) Run(ctx context.Context) error {
 	if s.opts.Config.Listen == "" {
 		return nil

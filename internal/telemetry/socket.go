@@ -25,8 +25,9 @@ const (
 	controlRetry  = 10 * time.Second
 )
 
-// Run serves the control socket in the state folder until ctx ends. If the socket cannot be made, that
-// is logged once and tried again every controlRetry. Only one may run for a folder.
+// Run serves the control socket in the state folder until ctx ends, and removes it then. If the
+// socket cannot be made or fails, Run logs that once and tries again every c.retry (10 s). Only one
+// Run may be active for a folder.
 func (c *Control) Run(ctx context.Context) {
 	told := false
 	tried := sync.OnceFunc(func() { close(c.tried) })
@@ -34,7 +35,7 @@ func (c *Control) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		ln, err := c.listenUntil(ctx)
 		tried()
-		if err == nil && ln != nil {
+		if err == nil && ln != nil { // ln is nil if ctx has ended
 			if told {
 				c.o.Logger.Info("control socket works again: kusto-agent files and kusto-agent tap can be used")
 			}
@@ -59,7 +60,8 @@ func (c *Control) Run(ctx context.Context) {
 // Tried returns a channel that is closed once Run has made the socket, or has found that it cannot.
 func (c *Control) Tried() <-chan struct{} { return c.tried }
 
-// listenUntil makes the socket. If ctx ends before the disk answers it returns nil and no error.
+// listenUntil makes the socket and returns its listener. If ctx ends before the disk answers, it
+// returns nil and no error.
 func (c *Control) listenUntil(ctx context.Context) (net.Listener, error) {
 	type result struct {
 		ln  net.Listener
@@ -81,8 +83,9 @@ func (c *Control) listenUntil(ctx context.Context) (net.Listener, error) {
 
 func (c *Control) path() string { return filepath.Join(c.o.Dir, SocketName) }
 
-// listen makes the socket, in place of one that a killed agent has left. Its mode is set before it has
-// a name, so that at no moment anybody else can open it.
+// listen makes the control socket and returns its listener. A socket that a killed agent has left
+// is removed first. The mode is set before the socket gets its name, so that at no moment anybody
+// but the owner can open it.
 func (c *Control) listen() (net.Listener, error) {
 	if st, err := os.Lstat(c.path()); err == nil && st.Mode()&fs.ModeSocket == 0 {
 		return nil, fmt.Errorf("make control socket: %q is there and is no socket", c.path())
@@ -103,7 +106,7 @@ func (c *Control) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make control socket: %w", err)
 	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false) // its address may be another by then
+	ln.(*net.UnixListener).SetUnlinkOnClose(false) // remove does it: addr is not valid any more after done
 	if err := c.checkMode(); err != nil {
 		ln.Close()
 		c.remove()
@@ -124,8 +127,8 @@ func (c *Control) checkMode() error {
 	return nil
 }
 
-// remove removes the socket. If the disk does not answer in time the socket stays, and the next agent
-// replaces it.
+// remove removes the socket. If the disk does not answer in time the socket stays, and the next
+// agent replaces it.
 func (c *Control) remove() {
 	removed := make(chan struct{})
 	// Ends when the disk answers, or with the process.
@@ -139,8 +142,8 @@ func (c *Control) remove() {
 	}
 }
 
-// socketAddress returns an address for the socket at path. If path is longer than an address may be,
-// it leads through a descriptor of its folder, which is open until the caller calls done.
+// socketAddress returns an address for the socket at path. If path is longer than an address may
+// be, it leads through a descriptor of its folder, which is open until the caller calls done.
 func socketAddress(path string) (addr string, done func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

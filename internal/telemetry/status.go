@@ -186,10 +186,11 @@ type Loaded struct {
 	Restart []string `json:"restart,omitempty"`
 }
 
-// complete fills in what follows from other parts of the status, from one snapshot of the ledger and
-// from the time: books, lag, problems and headline.
+// complete fills in what the agent leaves to the server: host, uptime, the books of inputs and
+// tables from one snapshot of the ledger l, lag, problems and headline. Files are sorted by lag,
+// the largest first.
 func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
-	s.Host, _ = os.Hostname() // without one the page shows none
+	s.Host, _ = os.Hostname() // if that fails the page shows no host
 	s.Version = cmp.Or(s.Version, version)
 	s.State = cmp.Or(s.State, Starting)
 	if !s.Started.IsZero() {
@@ -204,7 +205,8 @@ func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
 	s.Headline.Tone, s.Headline.Text = verdict(s, sumUp(s))
 }
 
-// tellTables lists the tables with their counts, sorted by name.
+// tellTables sets s.Tables: how many records and bytes of each table were accepted, quarantined and
+// dropped, sorted by name.
 func (s *Status) tellTables(tables map[ledger.Table]ledger.Ends) {
 	s.Tables = make([]Table, 0, len(tables))
 	for t, e := range tables {
@@ -215,8 +217,9 @@ func (s *Status) tellTables(tables map[ledger.Table]ledger.Ends) {
 	})
 }
 
-// tellInputs sets books, file counts and lag of each input. Inputs that are no longer configured but
-// have books are added by name.
+// tellInputs sets for each input in s.Inputs its books, how many files it has in each state, and
+// the sums of their lag and of deleted bytes still held on disk. An input that is no longer
+// configured but has books is added with its name alone.
 func (s *Status) tellInputs(books map[string]ledger.Books) {
 	s.Inputs = slices.Clone(orEmpty(s.Inputs))
 	at := make(map[string]int, len(s.Inputs))
@@ -247,8 +250,8 @@ func (s *Status) tellInputs(books map[string]ledger.Books) {
 	}
 }
 
-// tellProblems adds the problems that follow from the rest of the status. Those of routes are in their
-// Hold instead.
+// tellProblems adds the problems that follow from the rest of the status. Those of routes are in
+// their Hold instead.
 func (s *Status) tellProblems() {
 	s.Problems = slices.Clone(orEmpty(s.Problems))
 	add := func(format string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(format, args...)) }

@@ -48,11 +48,12 @@ type tapStream struct {
 	stop    func() bool
 }
 
-// newTapStream returns a stream without a time limit. Once the server stops, a write that the client
-// does not take ends after lastWords.
+// newTapStream returns a stream that writes the lines of a tap to w, without the time limit of
+// other answers. Once the server stops, a write that the client does not take fails after
+// lastWords. The caller calls end.
 func newTapStream(w http.ResponseWriter, r *http.Request) *tapStream {
 	s := &tapStream{w: w, out: http.NewResponseController(w)}
-	_ = s.out.SetWriteDeadline(time.Time{}) // a test's writer has none
+	_ = s.out.SetWriteDeadline(time.Time{}) // fails only if w is the recorder of a test
 	stopping, _ := r.Context().Value(stoppingKey{}).(context.Context)
 	s.stop = func() bool { return true }
 	if stopping != nil {
@@ -73,14 +74,16 @@ type stoppingKey struct{}
 // streamed is how many bytes of lines are written at once.
 const streamed = 64 << 10
 
-// record adds the line of a record to the buffer, which is written when it is large enough.
+// record adds the JSON line of a record to the buffer, and writes the buffer to the client when it
+// has reached 64 KiB. Data that is not UTF-8 goes into data_base64. The line of an Avro block has
+// no data.
 func (s *tapStream) record(rec TapRecord) error {
 	line := struct {
 		TapRecord
 		Data   *string `json:"data,omitempty"`
 		Base64 []byte  `json:"data_base64,omitempty"`
 	}{TapRecord: rec}
-	if rec.Records == 0 {
+	if rec.Records == 0 { // not a block
 		if data := bytes.TrimSuffix(rec.Data, []byte("\n")); utf8.Valid(data) {
 			text := string(data)
 			line.Data = &text
@@ -99,8 +102,8 @@ func (s *tapStream) record(rec TapRecord) error {
 	return nil
 }
 
-// tell writes what is buffered, with a note if the number of dropped records has changed or the tap
-// has ended.
+// tell writes the buffered lines to the client. Before that it adds a note if the number of dropped
+// records has changed since the last note, or if the tap has ended.
 func (s *tapStream) tell(dropped uint64, ended bool) error {
 	note := TapNote{Ended: ended}
 	if dropped != s.dropped || ended {
@@ -110,7 +113,7 @@ func (s *tapStream) tell(dropped uint64, ended bool) error {
 	return s.flush()
 }
 
-// note writes a note and what is buffered before it.
+// note adds a line with a note to the buffer and writes the buffer to the client.
 func (s *tapStream) note(n TapNote) error {
 	if err := json.NewEncoder(&s.buf).Encode(n); err != nil {
 		return err
@@ -118,7 +121,7 @@ func (s *tapStream) note(n TapNote) error {
 	return s.flush()
 }
 
-// flush writes the buffer to the client.
+// flush writes the buffer to the client, with unprintable characters escaped, and empties it.
 func (s *tapStream) flush() error {
 	_, err := s.w.Write(EscapeJSON(s.buf.Bytes()))
 	s.buf.Reset()

@@ -16,10 +16,10 @@ type Trouble struct {
 	Hold
 }
 
-// Troubles returns clusters that are down or held, and then routes that fail for a reason other than
-// their cluster.
+// Troubles returns what does not deliver, with the reason: first clusters that are down or held,
+// then routes with a reason of their own. Routes of a cluster that is listed are left out.
 func (s *Status) Troubles() (out []Trouble) {
-	blocked := map[string]bool{} // clusters that speak for their routes, by name and URL
+	blocked := map[string]bool{} // clusters that are listed, by name and URL, as a route may give either
 	for _, c := range s.Clusters {
 		if c.Hold == nil || c.State != Down && c.State != Held {
 			continue
@@ -144,8 +144,9 @@ const (
 	NeedService             // the service takes nothing, and is asked again
 )
 
-// Need returns whether somebody has to do something about the agent. A service that takes nothing
-// comes before anything else, since most other problems follow from it.
+// Need returns whether somebody has to act, by problems, records in quarantine or dropped, and the
+// states of clusters and routes. NeedService, if one is down, comes before NeedPerson, since most
+// other problems follow from it.
 func (s *Status) Need() Need {
 	need := NeedNothing
 	if len(s.Problems) > 0 || s.Quarantine.Bytes > 0 || sumUp(s).Dropped > 0 {

@@ -8,8 +8,9 @@ import (
 // lookEvery is the time between two looks of Watch.
 const lookEvery = 5 * time.Second
 
-// Watch takes a status every 5 s, and at once after Look, until ctx ends. It keeps the figures of the
-// last hour for the page, and calls tell with the first headline and each time that it has changed.
+// Watch takes a status every 5 s, and at once after Look, until ctx ends. It adds the totals to the
+// history of the last hour, which the page shows, and calls tell with the first headline and each
+// time that the headline has changed.
 func (s *Server) Watch(ctx context.Context, tell func(headline string)) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -38,7 +39,8 @@ func (s *Server) Look() {
 	}
 }
 
-// totals returns the counters of a status of which the history is kept.
+// totals returns the figures of a status that the history keeps: records read and accepted, bytes
+// accepted and the lag, each summed up, and the delays of payloads measured so far.
 func (s *Server) totals(status *Status) totals {
 	t := totals{delays: s.metrics.delays()}
 	for _, in := range status.Inputs {

@@ -8,8 +8,9 @@ import (
 	"unicode"
 )
 
-// Printable returns s if it can be shown on one line, and otherwise quoted: file names and answers of
-// the service may hold line ends, escape sequences and characters that turn the direction of text.
+// Printable returns s if it can be shown on one line, and otherwise quoted: file names and answers
+// of the service may hold line ends, escape sequences and characters that turn the direction of
+// text.
 func Printable(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(s)
@@ -35,7 +36,8 @@ func CountText(n uint64) string {
 	return s
 }
 
-// BytesText returns a size for people: up to three digits and a decimal unit.
+// BytesText returns a number of bytes as text with a decimal unit and at most three digits, such as
+// "1.5 MB" or "37 kB".
 func BytesText(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -53,7 +55,7 @@ func BytesText(n int64) string {
 	return strconv.FormatFloat(v, 'f', digits, 64) + " " + unit
 }
 
-// RateText returns a number a second for people.
+// RateText returns a rate per second as text, such as "0.5/s" or "1,200/s".
 func RateText(v float64) string {
 	switch {
 	case v <= 0:
@@ -64,7 +66,8 @@ func RateText(v float64) string {
 	return CountText(uint64(v+0.5)) + "/s"
 }
 
-// secondsText returns a short duration in seconds for people.
+// secondsText returns a duration of v seconds as text: in ms below one second, such as "250 ms" or
+// "1.5 s", and from a minute on in its two largest units.
 func secondsText(v float64) string {
 	switch {
 	case v < 0.9995:
@@ -75,7 +78,8 @@ func secondsText(v float64) string {
 	return spanText(time.Duration(v * float64(time.Second)))
 }
 
-// spanText returns a duration for people, in its two largest units.
+// spanText returns a duration as text in its two largest units, rounded to seconds, such as "3h
+// 5m". A negative duration is "0s".
 func spanText(d time.Duration) string {
 	d = d.Round(time.Second)
 	switch {
@@ -89,7 +93,7 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// AgoText returns how long before now t was; a dash if t is zero.
+// AgoText returns how long before now t was, such as "5m 3s ago"; a dash if t is the zero time.
 func AgoText(now, t time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -97,7 +101,8 @@ func AgoText(now, t time.Time) string {
 	return spanText(now.Sub(t)) + " ago"
 }
 
-// InText returns how long after now t is: "now" if t is past, a dash if it is zero.
+// InText returns how long after now t is, such as "in 5m 3s": "now" if t is past, a dash if t is
+// the zero time.
 func InText(now, t time.Time) string {
 	switch {
 	case t.IsZero():
