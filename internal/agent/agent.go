@@ -85,8 +85,9 @@ type Options struct {
 	Retry  time.Duration // between two tries to read a batch again; 0: the default of recovery
 }
 
-// New builds the rooms of an agent, from the disk up to the files. Nothing is read from files or sent
-// yet. Its errors have exit codes; after an error everything that was opened is closed again.
+// New builds the parts of an agent, from the stores on disk to the sender, the batcher and the
+// tailer. No log file is read and nothing is sent before Run. Its errors have exit codes; after an
+// error everything that was opened is closed again.
 func New(o Options) (_ *Agent, err error) {
 	cfg, log := o.Config, o.Log
 	a := empty(o)
@@ -99,7 +100,7 @@ func New(o Options) (_ *Agent, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = a.close() // it was told, and there is another reason to end
+			_ = a.close() // close logs its own error; the one to return is err
 		}
 	}()
 	slow := time.AfterFunc(patience, func() {
@@ -123,8 +124,9 @@ func (a *Agent) lockState() error {
 	return err
 }
 
-// openStores opens the spool and then the journal, and makes them agree: a payload in the spool
-// overrides a begin in the journal, and an end in the journal overrides the spool.
+// openStores opens the spool and then the journal, and makes them agree. A batch that the journal
+// has as begun counts as spilled if the spool has its payload. A payload in the spool whose end the
+// journal has is not sent again.
 func (a *Agent) openStores() error {
 	fresh := a.isFresh()
 	id, _, err := journal.Agent(a.journalDir())
@@ -142,7 +144,7 @@ func (a *Agent) openStores() error {
 	}
 	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent})
 	if err != nil {
-		_ = s.Close() // nothing was put there
+		_ = s.Close() // nothing was written to the spool, so nothing can be lost
 		return exit.With(exit.Failed, err)
 	}
 	a.spool, a.journal = s, j
@@ -182,7 +184,8 @@ func (a *Agent) buildTelemetry() error {
 	return nil
 }
 
-// buildSender makes the clients of the clusters and the sender. Nothing is sent yet.
+// buildSender makes the clients of the clusters and the sender. Nothing is sent yet. The sender
+// gets the journal through the recovery, which follows batches of earlier runs in it.
 func (a *Agent) buildSender() error {
 	services, err := a.makeServices(a.Config)
 	if err != nil {
@@ -211,7 +214,8 @@ func (a *Agent) buildBatcher() error {
 	return nil
 }
 
-// buildTail makes the tailer of all inputs, which starts where the journal says. Nothing is read yet.
+// buildTail makes the tailer of all inputs, which will start at the checkpoints in the journal.
+// Nothing is read yet.
 func (a *Agent) buildTail() error {
 	a.takeOver(a.Config)
 	var err error
@@ -237,8 +241,8 @@ func (a *Agent) Books() map[string]ledger.Books { return a.ledger.Snapshot() }
 // lastStates is how long the end waits for the service manager.
 const lastStates = time.Second
 
-// close closes what was opened, the last first. An error means that not all that this run knows is on
-// disk; it has been logged.
+// close stops the telemetry and closes what was opened, the last first. An error means that not all
+// state of this run is on disk; close has logged it.
 func (a *Agent) close() error {
 	a.started()
 	a.mu.Lock()

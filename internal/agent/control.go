@@ -21,8 +21,9 @@ func (a *Agent) control() *telemetry.Control {
 	})
 }
 
-// listFiles returns the status of every file; with all also of files that are only remembered or left
-// out. A file that is behind because its route is blocked says so.
+// listFiles returns the status of every file; with all also of files that are gone but still known,
+// or that exclude patterns leave out. If a file is behind and its route is held or down, its Why
+// says so.
 func (a *Agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error) {
 	now := time.Now()
 	held := a.heldInputs()
@@ -37,7 +38,8 @@ func (a *Agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error)
 	return files, nil
 }
 
-// heldInputs returns, by the name of an input, why its records are not accepted; "" if they are.
+// heldInputs returns for each input, by its name, why its route is down or held; "" if it is
+// neither.
 func (a *Agent) heldInputs() map[string]string {
 	why := make(map[record.Route]string)
 	routes, _ := a.sender.Status()
@@ -53,7 +55,8 @@ func (a *Agent) heldInputs() map[string]string {
 	return inputs
 }
 
-// fileStatus returns the status of a file in the form of the control socket and the status page.
+// fileStatus converts the tailer's status of a file to that of the control socket and the status
+// page. now is the time from which the age of bytes that are not yet safe is counted.
 func fileStatus(f tail.FileStatus, now time.Time) telemetry.File {
 	out := telemetry.File{
 		Input: f.File.Input, Generation: f.File.Generation, Path: record.Spell(f.Path),
@@ -64,7 +67,7 @@ func fileStatus(f tail.FileStatus, now time.Time) telemetry.File {
 		out.ID = f.File.ID.String()
 	}
 	if f.Unread != "" {
-		out.BehindBytes = 0 // nobody owes it
+		out.BehindBytes = 0 // no input reads the file, so nothing of it is still to be sent
 	}
 	if !f.Waits.IsZero() {
 		out.BehindSeconds = max(now.Sub(f.Waits), 0).Round(time.Millisecond).Seconds()
@@ -80,8 +83,8 @@ func (a *Agent) tapInputs() (all []telemetry.TapInput) {
 	return all
 }
 
-// openTap starts a tap of the records of some inputs. It also returns how many taps there may be; the
-// error is telemetry.ErrTaps if there are that many.
+// openTap starts a tap: a stream of the records of these inputs as they are read. It also returns
+// how many taps may be open at a time; the error is telemetry.ErrTaps if that many are open.
 func (a *Agent) openTap(inputs []string) (telemetry.Tap, int, error) {
 	t, err := a.tail.Tap(inputs...)
 	if errors.Is(err, tail.ErrTaps) {
@@ -96,7 +99,8 @@ func (a *Agent) openTap(inputs []string) (telemetry.Tap, int, error) {
 // tapped makes a tap of tail one of telemetry.
 type tapped struct{ *tail.Tap }
 
-// Next waits for records and calls each with every one of them.
+// Next waits for records of the tap and calls each for every one of them, until each fails. A whole
+// Avro block comes as one record, with the number of records in it.
 func (t tapped) Next(ctx context.Context, each func(telemetry.TapRecord) error) error {
 	return t.Tap.Next(ctx, func(p *tail.Passed) error {
 		r := telemetry.TapRecord{

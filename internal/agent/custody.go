@@ -27,15 +27,16 @@ import (
 // An agent changes what it keeps when a person asks it to, over its control socket or, of
 // one that does not run, in a process of its own. It implements custody.Keeper.
 
-// Open opens the folders of an agent that does not run, locked and with spool and journal agreeing, so
-// that a command can change something in them. It reads no files, and only Requeue sends anything.
-// Close must follow. Its errors have exit codes.
+// Open opens the spool, the journal and the quarantine of an agent that does not run, so that a
+// command can change something in them. It locks state_dir and makes spool and journal agree. The
+// Agent that it returns tails no files, and only Requeue sends anything. Close must follow. Its
+// errors have exit codes.
 func Open(cfg *config.Config, log *slog.Logger) (_ *Agent, err error) {
 	a := empty(Options{Config: cfg, Path: cfg.Files[0], Log: log})
 	a.started = func() {}
 	defer func() {
 		if err != nil {
-			_ = a.close() // it was told, and there is another reason to end
+			_ = a.close() // close logs its own error; the one to return is err
 		}
 	}()
 	for _, build := range []func() error{a.lockState, a.openStores, a.openQuarantine} {
@@ -49,7 +50,8 @@ func Open(cfg *config.Config, log *slog.Logger) (_ *Agent, err error) {
 // Close closes what Open has opened. An error means that not all changes are on disk.
 func (a *Agent) Close() error { return a.close() }
 
-// empty returns an agent without rooms.
+// empty returns an agent with these options, of which no part (spool, journal, sender and so on) is
+// built yet.
 func empty(o Options) *Agent {
 	a := &Agent{Options: o, began: time.Now(), ledger: ledger.New(),
 		services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*credential.Tokens]int), durable: make(map[string]bool)}
@@ -57,20 +59,21 @@ func empty(o Options) *Agent {
 	return a
 }
 
-// RemoveSpooled implements custody.Keeper: it removes payloads from the spool and counts their records
-// as dropped. Payloads that are being sent are returned as busy.
+// RemoveSpooled implements custody.Keeper: it removes the payloads with these batch ids from the
+// spool for good, and counts their records as dropped. Payloads that are being sent stay; the
+// result lists them as busy. After an error some may be removed.
 func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*custody.Removed, error) {
 	ids, err := custody.Batches(r.Batches)
 	if err != nil {
 		return nil, err
 	}
 	if a.sender != nil {
-		a.sender.AwaitSpilled(ids)
+		a.sender.AwaitSpilled(ids) // the journal must have them as spilled before it gets their end
 	}
 	n, records, busy, err := a.spool.Remove(ids)
 	if n > 0 {
 		a.Log.Info("payloads were removed from the spool by a command: their records will not be sent", "payloads", n, "records", records)
-		err = errors.Join(err, a.journal.Sync()) // else a crash has them come back
+		err = errors.Join(err, a.journal.Sync()) // without it they could be sent after a crash
 		a.restock()
 	}
 	out := &custody.Removed{Payloads: n, Records: records}
@@ -83,7 +86,8 @@ func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*cust
 	return out, err
 }
 
-// restock makes the sender look for payloads in the spool for every cluster that it serves.
+// restock makes the sender look at the spool again, for the routes of every cluster that it serves.
+// It is called after payloads were moved or removed. Without a sender it does nothing.
 func (a *Agent) restock() {
 	if a.sender == nil {
 		return
@@ -95,9 +99,10 @@ func (a *Agent) restock() {
 	}
 }
 
-// Replay implements custody.Keeper: it moves the payloads of these batches in the spool from one
-// cluster to another, and reports how many. Later is true in the result if they are not sent before
-// the next start or reload. After an error some payloads may have been moved.
+// Replay implements custody.Keeper: it moves the payloads of these batches in the spool from the
+// cluster with the URL r.From to the configured cluster named r.To, and returns how many. Later in
+// the result says that they are sent only after the next start or reload. After an error some
+// payloads may have been moved.
 func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, error) {
 	clusters := a.config().Clusters
 	c, known := clusters[r.To]
@@ -116,7 +121,7 @@ func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, 
 		wanted[id] = true
 	}
 	if a.sender != nil {
-		a.sender.AwaitSpilled(ids)
+		a.sender.AwaitSpilled(ids) // writes of these payloads to the spool that are in progress come first
 	}
 	out := &custody.Replayed{Later: a.sender == nil || !a.sender.Serves(c.URL)}
 	for _, from := range a.spool.Routes() {
@@ -133,8 +138,9 @@ func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, 
 	return out, nil
 }
 
-// RemoveLines implements custody.Keeper: it removes records from quarantine. They are counted as
-// restored and as dropped in this run, so that the books balance.
+// RemoveLines implements custody.Keeper: it removes the records with the ids r.Lines from
+// quarantine for good and returns how many. They are counted as restored and as dropped in this
+// run, so that the books balance. After an error some may be removed.
 func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custody.Removed, error) {
 	gone := make(map[string]record.Rejected)
 	done, err := a.quarantine.Edit(ctx, r.Lines, func(e *quarantine.Entry) bool {
@@ -145,7 +151,7 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 	})
 	for _, id := range done {
 		x := gone[id]
-		if x.File.Input == "" { // its line could not be read
+		if x.File.Input == "" { // a damaged entry: its input and place are not known
 			continue
 		}
 		err = errors.Join(err, a.journal.GivenUp(x.File, record.Span{Start: x.Offset, End: x.Offset + x.Length}))
@@ -161,8 +167,9 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 	return &custody.Removed{Records: len(done)}, err
 }
 
-// Requeue implements custody.Keeper: it sends records in quarantine to the service again and waits for
-// the answers.
+// Requeue implements custody.Keeper: it sends records in quarantine to the service again, past the
+// sender and its queues, and waits for the answers. Accepted records are counted as restored and as
+// accepted in this run.
 func (a *Agent) Requeue(ctx context.Context, r custody.Requeue) (*custody.Requeued, error) {
 	again, err := pipeline.NewReshaper(a.config())
 	if err != nil {
@@ -188,8 +195,9 @@ type straight struct {
 	own map[string]*endpoint.Endpoint
 }
 
-// ingest makes a request with the agent's client for the cluster URL, or with a new one if the agent
-// has none.
+// ingest sends one request to the cluster at url and returns its answer. It uses the agent's client
+// for this cluster, or else one of its own, which it makes once. If it cannot make one, the answer
+// is a hold with the reason.
 func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
 	s.mu.Lock()
 	to := s.services[url]

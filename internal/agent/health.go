@@ -16,9 +16,9 @@ import (
 )
 
 // startTelemetry starts the servers of telemetry.listen and of the control socket, the watchdog and
-// the status line of systemd; they run until the agent closes. A port that is taken or a socket that
-// cannot be made is logged, and the agent goes on without it. It waits until the socket was tried, but
-// not longer than running lasts.
+// the status line of systemd; they run until the agent closes. A port that is taken or a socket
+// that cannot be made is logged, and the agent goes on without it. startTelemetry returns when the
+// socket was made or failed, at the latest after patience (5 s) or when running ends.
 func (a *Agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
 	served := async.Start(func() {
@@ -28,7 +28,7 @@ func (a *Agent) startTelemetry(running context.Context) {
 	})
 	control := a.control()
 	controlled := async.Start(func() { control.Run(ctx) })
-	select { // who was told that the agent runs can ask it
+	select { // commands work as soon as the agent reports that it is ready
 	case <-control.Tried():
 	case <-running.Done():
 	case <-time.After(patience):
@@ -48,8 +48,8 @@ func (a *Agent) startTelemetry(running context.Context) {
 	}
 }
 
-// ready tells systemd, and logs, that the agent runs, and warns of payloads in the spool for clusters
-// that no input sends to.
+// ready sets the state to running, reports it to systemd and logs it. It also warns of payloads in
+// the spool for clusters that no input sends to.
 func (a *Agent) ready() {
 	a.setState(telemetry.Running)
 	a.started()
@@ -60,7 +60,7 @@ func (a *Agent) ready() {
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
 }
 
-// stopping tells systemd, and logs, that the agent stops.
+// stopping sets the state to stopping, reports it to systemd and logs it.
 func (a *Agent) stopping() {
 	a.setState(telemetry.Stopping)
 	a.manager.Tell(daemon.SdNotifyStopping)
@@ -83,8 +83,8 @@ func (a *Agent) extendStart(ctx context.Context) {
 	}
 }
 
-// feedWatchdog notifies the systemd watchdog for as long as the agent is healthy, until ctx ends. It
-// returns at once if the watchdog is off.
+// feedWatchdog notifies the systemd watchdog for as long as the agent is healthy, until ctx ends.
+// It returns at once if the watchdog is off.
 func (a *Agent) feedWatchdog(ctx context.Context) {
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || every == 0 {
@@ -122,8 +122,9 @@ type answer struct {
 	err   error
 }
 
-// ask calls reach for a room in a goroutine and returns the answer to come. If an earlier call for
-// this room has not returned, its answer is returned and reach is not called.
+// ask calls reach, the health check of the part named room, in a goroutine, and returns its answer
+// without waiting for it. If an earlier call for this part has not returned, ask returns the answer
+// of that call instead, so that a stuck part holds one goroutine at most.
 func (p *pulse) ask(room string, reach func() error) *answer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,8 +151,8 @@ type room struct {
 	reach func() error
 }
 
-// answered asks the rooms whether they respond. It returns the first error of one of them, or an error
-// if one takes longer than patience.
+// answered checks whether the parts of the agent in rooms respond, one after the other. It returns
+// the first error of one of them, or an error if together they take longer than patience (5 s).
 func (a *Agent) answered(rooms ...room) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -169,7 +170,8 @@ func (a *Agent) answered(rooms ...room) error {
 	return nil
 }
 
-// healthy returns nil if all rooms respond.
+// healthy returns nil if tailer, batcher, sender and ledger respond, otherwise which one does not.
+// Each call only takes the lock of its part; what it returns does not matter.
 func (a *Agent) healthy() error {
 	return a.answered(
 		room{"tail", func() error { a.tail.Scanned(); return nil }},
@@ -183,8 +185,9 @@ func (a *Agent) healthy() error {
 // spool.
 func (a *Agent) isReady() error { return a.answered(room{"a disk or a room", a.readiness}) }
 
-// readiness returns nil if the agent runs, has looked for files once, and can write its journal and
-// spool. It may wait for a disk; isReady limits that.
+// readiness returns nil if the agent runs, has scanned for files once, and can write its journal
+// and spool, otherwise the first reason why not. A spool that is full or switched off does not
+// count. It may block on a disk; isReady limits that.
 func (a *Agent) readiness() error {
 	a.mu.Lock()
 	state := a.state
@@ -204,7 +207,8 @@ func (a *Agent) readiness() error {
 	return nil
 }
 
-// setState sets the state of the agent that the status shows.
+// setState sets the state of the agent that the status shows: telemetry.Starting, Running or
+// Stopping.
 func (a *Agent) setState(s string) {
 	defer a.telemetry.Look()
 	a.mu.Lock()
@@ -212,8 +216,8 @@ func (a *Agent) setState(s string) {
 	a.state = s
 }
 
-// noteReload sets the result of the last reload that the status shows: an error, or the keys that need
-// a restart.
+// noteReload stores the result of a reload for the status: err if it was rejected, otherwise the
+// configuration keys that changed but take effect only after a restart.
 func (a *Agent) noteReload(err error, restart []string) {
 	defer a.telemetry.Look()
 	a.mu.Lock()

@@ -17,11 +17,10 @@ import (
 // What becomes of batches that were begun by an earlier run, and of what the spool has
 // lost, is decided in the room recovery. Here it is joined with the others.
 
-// buildRecovery makes the recovery of this agent and runs it once, at the start: the spool, the
-// journal and the record counts agree after that. held is what the spool found when it was
-// opened, found what the journal found. fresh says that the folder of the spool did not exist;
-// then the spool cannot tell which of its payloads are missing, and the recovery takes from the
-// journal which ones it should have.
+// buildRecovery makes the recovery, the part that takes care of batches of earlier runs, and
+// reconciles the stores: after that the spool, the journal and the record counts agree. held is
+// what the spool found when it was opened, found what the journal found. fresh says that the folder
+// of the spool did not exist. Then the journal alone knows which payloads are missing.
 func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
 	a.recovery = recovery.New(recovery.Stores{
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
@@ -39,7 +38,8 @@ func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 	return a.recovery.Reconcile(what)
 }
 
-// isFresh reports whether the folder of the spool does not exist although there should be one.
+// isFresh reports whether the folder of the spool does not exist although the spool is switched on:
+// at the first start, or because somebody removed it.
 func (a *Agent) isFresh() bool {
 	_, err := os.Stat(a.Config.Spool.Dir)
 	return errors.Is(err, os.ErrNotExist) && a.Config.Spool.MaxSize > 0
@@ -50,8 +50,9 @@ func (a *Agent) recoveryRooms() recovery.Rooms {
 	return recovery.Rooms{Source: sources{a.tail}, Packer: a.batcher, Sender: a.sender}
 }
 
-// isUnread reports whether batches of an earlier run, or lost ones, still have to be read again; those
-// of inputs that are not configured do not count.
+// isUnread reports whether batches still have to be made again from their files: batches of an
+// earlier run, or payloads that the spool has lost. Batches of inputs that are not configured do
+// not count.
 func (a *Agent) isUnread() bool {
 	now, waiting, absent := a.recovery.Pending()
 	return now > 0 || waiting > absent
@@ -77,13 +78,17 @@ type sources struct{ *tail.Tailer }
 
 func (s sources) Shaped(p *record.Payload) error { return sourceErr(s.Tailer.Shaped(p)) }
 
-// Read makes the body of a batch again from its files and reports whether it has the batch's checksum.
+// Read builds the body of the batch p again from its files. same reports whether the body has the
+// checksum p.CRC, that is, whether it is what was sent at first. errors.Is finds in err the errors
+// of package recovery.
 func (s sources) Read(p *record.Payload) (body []byte, same bool, err error) {
 	body, err = s.ReadSpans(p)
 	return body, err == nil && batcher.Checksum(body) == p.CRC, sourceErr(err)
 }
 
-// Anew reads the ranges of a batch with the present settings of their inputs.
+// Anew reads the file ranges of the batch p again with the present settings of their inputs, as
+// these have changed since. It returns the new batches in Parts, the records that quarantine gets,
+// and the ranges that hold nothing to send.
 func (s sources) Anew(p *record.Payload) (*recovery.Reading, error) {
 	read, err := s.ReadAnew(p)
 	if err != nil {
@@ -97,8 +102,9 @@ func (s sources) Divide(p *record.Payload) (left, gone record.Payload, err error
 	return left, gone, sourceErr(err)
 }
 
-// sourceErr returns an error of tail in such a form that errors.Is finds the matching error of
-// recovery.
+// sourceErr wraps an error of package tail so that errors.Is also finds the matching error of
+// package recovery: the packages do not import each other. Other errors, and nil, are returned as
+// they are.
 func sourceErr(err error) error {
 	for is, as := range map[error]error{
 		tail.ErrSourceGone: recovery.ErrGone, tail.ErrReshaped: recovery.ErrReshaped, tail.ErrNotConfigured: recovery.ErrNotConfigured,

@@ -31,8 +31,9 @@ func (a *Agent) reloads(ctx context.Context) {
 	}
 }
 
-// reloadNow reads the configuration file and applies it. A configuration with errors is logged, and
-// the current one stays in force. With run --once it does nothing.
+// reloadNow reads the configuration file again and applies it. If the file has errors they are
+// logged, and the current configuration stays in force. With run --once it only logs that it does
+// nothing.
 func (a *Agent) reloadNow(ctx context.Context) {
 	if a.Once {
 		a.Log.Info("reload ignored: run --once keeps its configuration")
@@ -62,8 +63,8 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	a.tellReload(diff)
 }
 
-// loadUntil loads a configuration file, but does not wait for it beyond the end of ctx: the file may
-// be a FIFO that nobody writes to.
+// loadUntil loads the configuration file at path, but returns the error of ctx as soon as ctx ends:
+// the file may be a FIFO that no process writes to.
 func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 	var cfg *config.Config
 	var err error
@@ -76,7 +77,8 @@ func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 	}
 }
 
-// change applies a configuration to all rooms. If it returns an error nothing has changed.
+// change applies a configuration to all parts of the running agent, from the sender back to the
+// tailer, so that new inputs find their routes. If it returns an error nothing has changed.
 func (a *Agent) change(next *config.Config) error {
 	services, err := a.makeServices(next)
 	if err != nil {
@@ -102,17 +104,17 @@ func (a *Agent) change(next *config.Config) error {
 	return nil
 }
 
-// takeOver makes cfg the configuration that the agent's methods use, and opens the books and metrics
-// of its inputs.
+// takeOver makes cfg the configuration that the agent's methods use. The record counts and metrics
+// of its inputs exist from then on, with zeros.
 func (a *Agent) takeOver(cfg *config.Config) {
 	a.inForce.Store(cfg)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range cfg.Inputs {
 		in := &cfg.Inputs[i]
-		a.ledger.Accepted(record.Lot{Input: in.Name, Route: in.Route()}) // opens its books, and those of its table
+		a.ledger.Accepted(record.Lot{Input: in.Name, Route: in.Route()}) // of no records: starts the counts of input and table
 		a.telemetry.Metrics().Input(in.Name)
-		a.durable[in.Name] = in.Durability == "spool" // of one that was taken away it is kept
+		a.durable[in.Name] = in.Durability == "spool" // kept for removed inputs, whose payloads may still come
 	}
 }
 

@@ -17,10 +17,10 @@ import (
 	"kusto-agent/internal/ledger"
 )
 
-// BoundHeap sets the memory limit of the Go runtime to limits.memory, the program and known, the bytes
-// that are needed for what is known of files. By default the heap would grow to twice its size before
-// the garbage collector runs; a limit below what is in use would make it run without end. GOMEMLIMIT
-// in the environment overrides it.
+// BoundHeap sets the memory limit of the Go runtime: limits.memory, plus the size of the program,
+// plus known, the bytes that the state of all known files takes. By default the heap would grow to
+// twice its size before the garbage collector runs; a limit below the memory in use would make it
+// run without end. With GOMEMLIMIT in the environment it does nothing.
 func BoundHeap(cfg *config.Config, known int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(heapBound(int64(cfg.Limits.Memory), known))
@@ -32,14 +32,15 @@ func heapBound(memory, known int64) int64 {
 	return memory + besides + known
 }
 
-// weigh adapts the memory limit to the bytes that are needed for what is known of files.
+// weigh adapts the memory limit of the Go runtime to known, the bytes that the state of all known
+// files takes. The tailer calls it when that changes.
 func (a *Agent) weigh(known int64) {
 	a.known.Store(known)
 	BoundHeap(a.inForce.Load(), known)
 }
 
-// Serve runs the agent until SIGTERM or SIGINT, or until a run --once is done. Call it, or Run, once.
-// Its errors have exit codes.
+// Serve runs the agent until SIGTERM or SIGINT, or until a run --once is done. Call it, or Run,
+// once. Its errors have exit codes.
 func (a *Agent) Serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -51,9 +52,9 @@ func (a *Agent) Serve(ctx context.Context) error {
 // again before files are read.
 const firstLook = 30 * time.Second
 
-// Run starts every room, waits for the end of ctx or a first signal, and stops the rooms in an order
-// that loses nothing; a second signal cancels what is in flight. Each stage is a blocking function
-// that is started and awaited here. At the end all that New has opened is closed.
+// Run starts every part of the agent, waits for the end of ctx or a first signal, and stops the
+// parts in an order that loses nothing; a second signal cancels what is in flight. Each part is a
+// blocking function that is started and awaited here. At the end all that New has opened is closed.
 func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	defer func() {
 		if cerr := a.close(); cerr != nil && err == nil {
@@ -111,11 +112,12 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	return a.verdict()
 }
 
-// untilDone waits, in a run --once, until everything that was read is stored, or cannot be for now. It
-// sets a.unread if files could not be read to their end.
+// untilDone waits, in a run --once, until all files are read and everything is stored, or until the
+// rest cannot be stored now. tail is closed when the tailer has ended. untilDone sets a.unread if
+// files could not be read to their end.
 func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	const look = 20 * time.Millisecond
-	const giveUp = 2 * time.Second // on files that cannot be read
+	const giveUp = 2 * time.Second // for which files that cannot be read are tried when nothing else is left
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	var unreadSince time.Time
@@ -129,7 +131,7 @@ func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 		read := false
 		select {
 		case <-tail:
-			read = ctx.Err() == nil // else it was told to stop before the end
+			read = ctx.Err() == nil // otherwise the tailer was stopped before the end of the files
 		default:
 		}
 		if !read && !a.tail.Resting() {
@@ -137,9 +139,9 @@ func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 			continue
 		}
 		if read || a.sender.Progress().Stuck {
-			a.batcher.Flush() // no company will come
+			a.batcher.Flush() // no more records will join the open batches
 		}
-		again, _, _ := a.recovery.Pending() // asked first, like the batcher: what has left them is with the sender
+		again, _, _ := a.recovery.Pending() // before the sender, so that a batch on its way to it is not missed
 		idle := a.batcher.Idle()
 		p := a.sender.Progress()
 		left := p.Left + p.Fetching + a.waiting()
@@ -162,8 +164,9 @@ func (a *Agent) untilDone(ctx context.Context, tail <-chan struct{}) {
 	}
 }
 
-// waiting returns how many payloads in the spool are still to be sent. It asks the spool, since at the
-// start the sender does not know of all routes yet.
+// waiting returns how many payloads in the spool wait to be sent to clusters that the sender
+// serves. It takes the number from the spool, since at the start the sender does not know all
+// routes yet.
 func (a *Agent) waiting() (n int) {
 	for _, r := range a.spool.Routes() {
 		if a.sender.Serves(r.Cluster) {
@@ -178,7 +181,8 @@ func (a *Agent) drain(ending context.Context) {
 	_ = a.sender.Drain(ending) // what is left is kept
 }
 
-// keep writes payloads that were not accepted to the spool and logs how many.
+// keep writes the payloads that the sender still has to the spool, and logs how many it wrote and
+// how many the spool did not take. It is called after the sender has ended.
 func (a *Agent) keep() {
 	kept, left := a.sender.Keep()
 	if kept > 0 {
@@ -189,7 +193,8 @@ func (a *Agent) keep() {
 	}
 }
 
-// verdict returns nil, or, if a run --once did not store everything, an error with the exit code.
+// verdict returns the result of a run: nil, or, if a run --once did not store everything, an error
+// with its exit code. It logs the record counts of a run --once.
 func (a *Agent) verdict() error {
 	if !a.Once {
 		return nil

@@ -19,9 +19,9 @@ type services struct {
 	fresh []*endpoint.Endpoint          // those of them that were made for it
 }
 
-// makeServices returns clients for the clusters that inputs send to, or for which payloads wait in the
-// spool. Existing clients whose settings do not change are reused. After an error nothing is left
-// open.
+// makeServices returns clients for those clusters of cfg that inputs send to, or for which payloads
+// wait in the spool. Existing clients whose settings do not change are reused. The caller calls use
+// or discard on the result. After an error nothing is left open.
 func (a *Agent) makeServices(cfg *config.Config) (*services, error) {
 	used := make(map[string]bool)
 	for i := range cfg.Inputs {
@@ -44,8 +44,9 @@ func (a *Agent) makeServices(cfg *config.Config) (*services, error) {
 	return made, nil
 }
 
-// make adds the client of one cluster: the existing one if its settings are the same, otherwise a new
-// one, which shares the tokens of the old one if possible.
+// make adds the client of the cluster with the settings k: the agent's present client if its
+// settings are the same, otherwise a new one. A new client shares the token cache of the present
+// one if it signs in in the same way.
 func (m *services) make(k endpoint.Key) error {
 	m.mu.Lock()
 	was := m.services[k.URL]
@@ -77,8 +78,9 @@ func (m *services) discard() {
 	}
 }
 
-// use makes these clients the agent's, and returns them for the sender. The client of a cluster that
-// is no longer configured stays, since payloads may be left for it.
+// use puts these clients in force and returns them for the sender, which calls Close of each when
+// it does not use it any more. The client of a cluster that is no longer configured stays, since
+// payloads may be left for it.
 func (m *services) use() (clusters []sender.Cluster) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +97,8 @@ func (a *Agent) retire(s *endpoint.Endpoint) {
 	a.giveBack(s.Tokens)
 }
 
-// giveBack counts one user of the tokens less and closes them after the last one.
+// giveBack ends one use of the token cache t, which several clients can share, and closes it after
+// the last use.
 func (a *Agent) giveBack(t *credential.Tokens) {
 	a.mu.Lock()
 	a.tokenUsers[t]--
@@ -120,7 +123,8 @@ func (a *Agent) closeServices() {
 	}
 }
 
-// tokenExpiry returns when the present token for a cluster URL expires; zero if there is none.
+// tokenExpiry returns when the present token for the cluster at url expires; the zero time if there
+// is none.
 func (a *Agent) tokenExpiry(url string) (at time.Time) {
 	a.mu.Lock()
 	s := a.services[url]

@@ -11,8 +11,10 @@ import (
 
 // What the spool tells the other rooms while the agent runs.
 
-// spoolOptions returns the callbacks that the spool makes. They are made only once all stores are
-// open. They wait for no file: what has to be read again is handed to the recovery.
+// spoolOptions returns the callbacks through which the spool reports lost, dropped and removed
+// payloads and asks the journal. They are called only once all stores are open, but for
+// BeforeUnlink and Vouch, which fail before. No callback reads log files: payloads that have to be
+// made again are left to the recovery.
 func (a *Agent) spoolOptions() spool.Options {
 	return spool.Options{
 		Logger: a.Log, OnDrop: a.spoolDropped,
@@ -39,8 +41,8 @@ func (a *Agent) spoolOptions() spool.Options {
 
 var errNoJournal = errors.New("journal is not open")
 
-// syncJournal makes the ends of payloads durable. It fails if the journal is not open, so that the
-// spool removes nothing.
+// syncJournal syncs the journal to disk before the spool removes a file, so that the ends of its
+// payloads are durable. It fails if the journal is not open yet; then the spool removes nothing.
 func (a *Agent) syncJournal() error {
 	if a.journal == nil {
 		return errNoJournal
@@ -48,13 +50,14 @@ func (a *Agent) syncJournal() error {
 	return a.journal.Sync()
 }
 
-// spoolDropped is called for each payload that the spool has dropped: it writes the end to the journal
-// and counts the records as dropped. Payloads that could not be read are left to the recovery.
+// spoolDropped is called for each payload that the spool has dropped: it writes the end to the
+// journal and counts the records as dropped for this reason. Payloads that could not be read (the
+// reason ledger.SourceGone) are left to the recovery, which counts them.
 func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 	if reason == ledger.SourceGone {
 		return
 	}
-	if p.ID != (record.BatchID{}) {
+	if p.ID != (record.BatchID{}) { // without an id the journal has nothing to end
 		how := record.Dropped
 		if reason == record.DropRemoved {
 			how = record.Removed
@@ -68,8 +71,8 @@ func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 	})
 }
 
-// isDurable reports whether a payload has records of an input with durability: spool, so that it must
-// be in the spool before it is sent.
+// isDurable reports whether a payload has records of an input with durability: spool, so that it
+// must be in the spool before it is sent.
 func (a *Agent) isDurable(p *record.Payload) (durable bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +97,8 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 	return out
 }
 
-// foreignSpool returns, by cluster URL, how many payloads in the spool are for clusters that no input
-// sends to.
+// foreignSpool returns, by cluster URL, how many payloads in the spool are for clusters that no
+// input sends to.
 func (a *Agent) foreignSpool() map[string]int {
 	waiting := map[string]int{}
 	for r, st := range a.spool.Stats().Routes {

@@ -17,8 +17,10 @@ type stages struct {
 	leave   func()          // gives back what the stages need
 }
 
-// stages starts to listen to signals and returns the two contexts of a stop. left returns how many
-// batches are in flight, for the log.
+// stages starts to listen to signals and returns the two contexts of a stop: running ends when the
+// stop begins, by a signal, by the end of parent or by begin; ending ends when time is up, at the
+// next signal or after shutdown_timeout. left returns how many batches are in flight, for the log.
+// The caller calls leave.
 func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left func() int) stages {
 	running, begin := context.WithCancel(parent)
 	ending, cut := context.WithCancel(context.Background())
@@ -48,8 +50,8 @@ func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 	}}
 }
 
-// underWay returns log attributes with the number of batches in flight; nil if left does not return
-// within lastMoments.
+// underWay returns log attributes with the number of batches in flight, which left returns; nil if
+// left does not return within lastMoments (2 s).
 func underWay(left func() int) []any {
 	batches := make(chan int, 1)
 	// Ends when the sender answers, or with the process.
@@ -68,8 +70,8 @@ func underWay(left func() int) []any {
 // the time of the stop is over.
 const lastMoments = 2 * time.Second
 
-// await waits until ended is closed and returns true. Once ending has ended it waits lastMoments more,
-// and then logs that the part what is left behind, and returns false.
+// await waits until ended is closed and returns true. Once ending has ended it waits only
+// lastMoments (2 s) more; then it logs that the agent stops without what, and returns false.
 func (a *Agent) await(ending context.Context, what string, ended <-chan struct{}) bool {
 	select {
 	case <-ended:

@@ -13,7 +13,7 @@ import (
 	"kusto-agent/sender"
 )
 
-// status collects the state of all rooms for the status document.
+// status collects the state of all parts of the agent, with every file, for the status document.
 func (a *Agent) status() telemetry.Status {
 	s := a.brief()
 	s.Files, s.Idle = nil, nil
@@ -24,7 +24,8 @@ func (a *Agent) status() telemetry.Status {
 	return s
 }
 
-// brief is status without the idle files, which it counts.
+// brief collects the state of all parts of the agent like status, but only counts idle files
+// instead of listing them: of many files most are idle.
 func (a *Agent) brief() telemetry.Status {
 	a.mu.Lock()
 	s := telemetry.Status{Version: version.Text(), Started: a.began, State: a.state, Config: a.reload}
@@ -80,13 +81,13 @@ func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 }
 
 // addRoutes adds the routes to the status, except those that are not configured any more and have
-// nothing left. names are the clusters' names by URL.
+// no payloads left. names has the names of the clusters by their URL.
 func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	routes, _ := a.sender.Status()
 	configured := a.config().Routes()
 	for _, r := range routes {
 		if _, wanted := configured[r.Route]; !wanted && r.Queued+r.InFlight+r.Spooled == 0 {
-			continue // it was taken away, and all that was for it has ended
+			continue // a reload removed the route, and no payload is left for it
 		}
 		out := telemetry.Route{
 			Cluster: names[r.Route.Cluster], Database: r.Route.Database, Table: r.Route.Table,
@@ -101,8 +102,8 @@ func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
 	})
 }
 
-// holdOf returns the reason why a route or cluster is not up, with the time of the next attempt; nil
-// if it is up.
+// holdOf returns the reason why a route or cluster is not up, with the time of the next attempt;
+// nil if it is up.
 func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
 	if h == nil {
 		return nil
@@ -110,7 +111,8 @@ func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
 	return &telemetry.Hold{Since: h.Since, Code: h.Code, Message: h.Message, Fix: h.Fix, Activity: h.Activity, NextTry: next}
 }
 
-// addFiles adds the state of each file to the status document.
+// addFiles adds the state of each file that is not idle to the status document, the number of idle
+// files by input, and the memory that the state of all files takes.
 func (a *Agent) addFiles(s *telemetry.Status) {
 	now := time.Now()
 	files, idle := a.tail.FilesAtWork()

@@ -30,8 +30,9 @@ func (s sealer) Reserve(must bool) bool                             { return s.b
 func (s sealer) Unreserve()                                         { s.batcher.Unreserve() }
 func (s sealer) Release(p *record.Payload)                          { s.batcher.Release(p) }
 
-// Records returns the records of a payload as they are to be quarantined, each with its place and, as
-// far as the files still have them, its original bytes.
+// Records returns the records of a refused payload as quarantine keeps them: each with its file,
+// its offset and, as far as the file still has them, its original bytes; otherwise the bytes that
+// were sent.
 func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
 	records, err := batcher.Records(p)
 	if err != nil {

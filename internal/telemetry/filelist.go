@@ -60,7 +60,7 @@ func (p *painter) file(f File, width int) {
 	}
 	line := "  " + input + strings.Repeat(" ", width-min(width, len([]rune(input))))
 	state := p.paint(fileStyle(f), fmt.Sprintf("%-8s", Printable(f.State)))
-	if f.ID == "" { // not an identified file, so it has no sizes
+	if f.ID == "" { // nothing is known of the file but its path
 		p.line("%s", strings.TrimRight(line+fmt.Sprintf("  %-18s  ", "-")+state, " "))
 	} else {
 		line += fmt.Sprintf("  %-18s  ", Printable(f.ID)+"/"+fmt.Sprint(f.Generation)) + state +
