@@ -24,8 +24,8 @@ func (a *asked) flags(cmd *cobra.Command) {
 	f.StringVar(&a.dir, "state-dir", "", "the state_dir of the agent, a `folder`; no configuration is read then")
 }
 
-// folder returns the state_dir of the agent to ask, from the flag or from the
-// configuration.
+// folder returns the state_dir of the running agent that the command asks: that of --state-dir, or
+// else of the configuration. Its error has an exit code.
 func (a *asked) folder() (string, error) {
 	if a.dir != "" {
 		return a.dir, nil
@@ -37,7 +37,9 @@ func (a *asked) folder() (string, error) {
 	return cfg.StateDir, nil
 }
 
-// askError returns the error for an agent that could not be asked, with what to do about it.
+// askError turns err, an error of a request to the agent whose state_dir is dir, into one with an
+// exit code and with what to do: no agent runs, the user may not connect, or there is no such
+// input.
 func askError(err error, dir string) error {
 	switch {
 	case errors.Is(err, telemetry.ErrInput):

@@ -18,20 +18,21 @@ import (
 	"kusto-agent/internal/units"
 )
 
+// auditCommand returns the command audit, with its help and its flags.
 func auditCommand() *cobra.Command {
 	var a auditing
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Prove delivery: what became of every range of every file",
 		Long: "Prove delivery, from the journal, the spool and quarantine, whether the agent runs or not: which ranges of each\n" +
-			"file were accepted, refused, dropped or given up, which have no end that is known, which came twice, and what is\n" +
-			"still on the way. It writes no state, and asks nobody but with --against-table.\n\n" +
+			"file were accepted, refused, dropped or given up, for which the outcome is unknown, which came twice, and what\n" +
+			"is still on the way. It changes no state, and contacts the service only with --against-table.\n\n" +
 			"With --against-table the tables are asked for every record that was accepted: which are missing and which are\n" +
 			"there more than once. It needs inputs whose fields stamp each record, and columns of these names:\n" +
 			"  fields: {file: \"{file}\", generation: \"{generation}\", offset: \"{offset}\"}\n" +
-			"Other names of fields do too; where a column has another name than its field, --column says which.\n\n" +
+			"The fields may have other names. If a column is not named like its field, give its name with --column.\n\n" +
 			"With --repair too, records that are missing and still in their files are sent again as they were sent first, with\n" +
-			"the same stamps but for the batch, and the tables are asked once more. The agent may run meanwhile.\n\n" +
+			"the same stamps except that of the batch, and the tables are asked once more. The agent may run meanwhile.\n\n" +
 			"The exit code is 1 if something did not reach the service and no key of the configuration allowed that.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
@@ -39,7 +40,7 @@ func auditCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&a.config, "config", config.DefaultPath, "the configuration `file` of the agent, which says where its state_dir and its spool are")
 	f.StringVar(&a.dir, "state-dir", "", "the state_dir of the agent, a `folder`; no configuration is read then")
-	f.StringVar(&a.since, "since", "", "judge only what ended in this `time` up to now, such as 12h or 7d (default: all that the journal has)")
+	f.StringVar(&a.since, "since", "", "judge only ranges whose outcome was recorded within this `time`, such as 12h or 7d (default: all that the journal has)")
 	f.StringArrayVar(&a.inputs, "input", nil, "only files of this `input`; may be given more than once")
 	f.BoolVar(&a.json, "json", false, "print one JSON document, with every range")
 	f.BoolVar(&a.table, "against-table", false, "ask the tables too, as the agent's identity, for each record that was accepted")
@@ -62,7 +63,8 @@ type auditing struct {
 	cfg                *config.Config // nil: none was read
 }
 
-// run checks the flags and prints the report. The exit code is that of the verdict.
+// run checks the flags, reads the state on disk and prints the report. The error has exit code 1 if
+// the report is not OK. With --against-table the method against does all of this.
 func (a *auditing) run(cmd *cobra.Command) error {
 	if a.repair && !a.table || a.yes && !a.repair || a.repair && a.json && !a.yes || a.settled < 0 {
 		return exit.Usagef("--repair needs --against-table, and --yes too with --json; --yes is for --repair; --settled cannot be negative")
@@ -90,8 +92,8 @@ func (a *auditing) run(cmd *cobra.Command) error {
 	return ended(out.End(err), r.OK)
 }
 
-// ended returns the error with which a command ends after a verdict: err, or exit code 1 without
-// words if not ok.
+// ended returns the error with which the command ends after it has printed its report: err if the
+// printing failed, exit code 1 without a message if the report is not ok, otherwise nil.
 func ended(err error, ok bool) error {
 	if err == nil && !ok {
 		return exit.Silently(exit.Failed)
@@ -99,8 +101,9 @@ func ended(err error, ok bool) error {
 	return err
 }
 
-// against also compares the journal with the tables, and with --repair sends records that are
-// missing there.
+// against does the audit with --against-table: it also compares the journal with the tables in
+// Kusto, and with --repair sends again records that are missing there. Unless --yes is given, it
+// asks before that.
 func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	if a.cfg == nil {
 		return exit.Usagef("--against-table needs the configuration, which says where the tables are: name it with --config")
@@ -117,7 +120,8 @@ func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	return ended(out.End(err), ok)
 }
 
-// known returns an error if nothing is known of an input that was asked for.
+// known returns an error if --input names an input that is neither in the report nor in the
+// configuration.
 func (a *auditing) known(r *audit.Report) error {
 	var configured []string
 	if a.cfg != nil {
@@ -131,7 +135,9 @@ func (a *auditing) known(r *audit.Report) error {
 	return nil
 }
 
-// options returns the options of the audit that follow from the flags and the configuration.
+// options returns the options of the audit that follow from the flags and the configuration. It
+// sets a.cfg, unless --state-dir is given: then no configuration is read, and the spool is in that
+// folder.
 func (a *auditing) options() (o audit.Options, err error) {
 	o.Inputs = a.inputs
 	if a.since != "" {

@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/exit"
 )
 
+// checkCommand returns the command check, with its help and its flags.
 func checkCommand() *cobra.Command {
 	c := checking{}
 	cmd := &cobra.Command{
@@ -75,9 +76,9 @@ func (c *checking) run(ctx context.Context) error {
 	return err
 }
 
-// environment returns the lookup of environment variables for check: those of this process. As
-// root on a machine with the systemd unit, it adds the folders that systemd passes to the
-// service.
+// environment returns the function that looks up environment variables for check, in those of this
+// process. As root on a machine with the systemd unit, it adds the variables that systemd sets for
+// the service who, with its state and credential folders.
 func environment(who check.Service) config.Env {
 	return func(name string) (string, bool) {
 		value, ok := os.LookupEnv(name)
@@ -93,8 +94,8 @@ func environment(who check.Service) config.Env {
 	}
 }
 
-// runningAgent is the process that uses the state_dir of a configuration; 0: none
-// is known.
+// runningAgent returns the process id of the agent that runs with the configuration at path, from
+// the lock file in its state_dir; 0 if none is known to run.
 func runningAgent(path string, env config.Env) int {
 	cfg, err := config.Load(path, env, config.Options{})
 	if err != nil {
@@ -106,16 +107,17 @@ func runningAgent(path string, env config.Env) int {
 	}
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 	if program(pid) == "" || program(pid) != program(os.Getpid()) {
-		return 0 // it has ended, and its number may be another's
+		return 0 // that process has ended, and another program may have its id now
 	}
 	return pid
 }
 
-// program is the name of the file that a process runs; empty: it is not known.
+// program returns the name of the executable file that the process pid runs, without its folder; ""
+// if that is not known.
 func program(pid int) string {
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {
 		return ""
 	}
-	return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) // by an upgrade
+	return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) // an upgrade has replaced the file
 }

@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/exit"
 )
 
+// configCommand returns the command config, which only has other commands below it.
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
@@ -23,6 +24,7 @@ func configCommand() *cobra.Command {
 	return cmd
 }
 
+// configCheckCommand returns the command config check, with its help and its flags.
 func configCheckCommand() *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
@@ -42,6 +44,7 @@ func configCheckCommand() *cobra.Command {
 	return cmd
 }
 
+// configShowCommand returns the command config show, with its help and its flags.
 func configShowCommand() *cobra.Command {
 	var path, input string
 	var asJSON bool
@@ -78,6 +81,7 @@ func configShowCommand() *cobra.Command {
 	return cmd
 }
 
+// configSchemaCommand returns the command config schema, with its help.
 func configSchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
@@ -95,6 +99,8 @@ func configSchemaCommand() *cobra.Command {
 	}
 }
 
+// configExplainCommand returns the command config explain, with its help and its flags. Its
+// argument is completed from the names of all keys.
 func configExplainCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -112,7 +118,7 @@ func configExplainCommand() *cobra.Command {
 			return keys, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			topic, err := config.Explain(append(args, "")[0])
+			topic, err := config.Explain(append(args, "")[0]) // without an argument: ""
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"kusto-agent/internal/demo"
 )
 
+// demoCommand returns the command demo, with its help and its flags.
 func demoCommand() *cobra.Command {
 	var d demo.Demo
 	cmd := &cobra.Command{

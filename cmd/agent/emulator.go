@@ -15,6 +15,7 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
+// emulatorCommand returns the command emulator, with its help and its flags.
 func emulatorCommand() *cobra.Command {
 	var listen, schema, authority string
 	var open bool
@@ -69,8 +70,9 @@ func emulatorCommand() *cobra.Command {
 	return cmd
 }
 
-// writeAuthority writes the certificate to the file at path, or to a new one, whose
-// path it stores there and which the returned function removes.
+// writeAuthority writes pem, the certificate of the authority, to the file *path. If *path is
+// empty, it makes a temporary file and stores its path there. The caller calls remove at the end,
+// which deletes the temporary file, and leaves a named one.
 func writeAuthority(pem []byte, path *string) (remove func(), err error) {
 	if *path != "" {
 		return func() {}, os.WriteFile(*path, pem, 0o644)
@@ -88,8 +90,9 @@ func writeAuthority(pem []byte, path *string) (remove func(), err error) {
 	return remove, nil
 }
 
-// loadSchema sets the schema of the emulator: that of a file, or one in which every
-// database exists without tables; with open, every name exists.
+// loadSchema sets o.Schema, which says what databases and tables the emulator has: that of the file
+// at path. Without a path every database exists, without tables; with open the schema stays nil,
+// and every name exists.
 func loadSchema(o *emulator.Options, path string, open bool) error {
 	if path == "" && !open {
 		o.Schema = &emulator.Schema{AnyDatabase: true}

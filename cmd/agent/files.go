@@ -10,6 +10,7 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
+// filesCommand returns the command files, with its help and its flags.
 func filesCommand() *cobra.Command {
 	var from asked
 	var inputs []string

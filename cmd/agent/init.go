@@ -7,6 +7,7 @@ import (
 	"kusto-agent/internal/initconfig"
 )
 
+// initCommand returns the command init, with its help and its flags.
 func initCommand() *cobra.Command {
 	c := &initconfig.Answers{}
 	cmd := &cobra.Command{

@@ -18,7 +18,8 @@ import (
 
 func main() { os.Exit(execute(os.Args[1:])) }
 
-// execute runs one command line and returns the exit code.
+// execute runs one command line, prints its error to stderr and returns the exit code: that of an
+// exit.Error, or exit.Usage for any other error.
 func execute(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
@@ -26,7 +27,7 @@ func execute(args []string) int {
 	if err == nil {
 		return 0
 	}
-	code := exit.Usage // what cobra itself complains about is the command line
+	code := exit.Usage // an error without an exit code is cobra's: the command line is wrong
 	var ended *exit.Error
 	if errors.As(err, &ended) {
 		code = ended.Code
@@ -38,6 +39,7 @@ func execute(args []string) int {
 	return code
 }
 
+// rootCommand returns kusto-agent with all its commands.
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kusto-agent",
@@ -57,6 +59,7 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
+// versionCommand returns the command version, with its help and its flag.
 func versionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -15,6 +15,7 @@ import (
 	"kusto-agent/internal/version"
 )
 
+// manCommand returns the command man, with its help and its flags.
 func manCommand() *cobra.Command {
 	var dir string
 	var markdown bool
@@ -57,8 +58,8 @@ func manualPage(w io.Writer, root *cobra.Command) error {
 			}
 			c.InitDefaultHelpFlag()
 			_, err = fmt.Fprintf(w, "\n## %s\n\n```\n%s\n\n%s", c.CommandPath(), strings.TrimSpace(cmp.Or(c.Long, c.Short)), c.UsageString())
-			fmt.Fprint(w, "```\n")        // an error is that of the next write
-			if c.Name() != "completion" { // its shells say how to install what they print
+			fmt.Fprint(w, "```\n")        // if this fails, so does the next write
+			if c.Name() != "completion" { // the commands below it have long texts about each shell
 				each(c)
 			}
 		}
@@ -67,7 +68,8 @@ func manualPage(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// writeManual writes the manual pages of all commands to a folder.
+// writeManual writes the manual pages of all commands to the folder dir, which it makes. args are
+// the arguments of the command, of which it takes none.
 func writeManual(root *cobra.Command, dir string, args []string) error {
 	if len(args) > 0 {
 		return exit.With(exit.Usage, fmt.Errorf("--dir writes the pages of all commands; leave %q out", strings.Join(args, " ")))
@@ -141,8 +143,8 @@ func prepareManual(root *cobra.Command) {
 	root.Long = programManual
 }
 
-// manualHeader dates the pages by the commit that the program was built from,
-// where that is known; else the library takes today.
+// manualHeader returns the header of the manual pages. Their date is that of the commit that the
+// program was built from; if it is not known, the library uses today's.
 func manualHeader() *doc.GenManHeader {
 	return &doc.GenManHeader{Section: "1", Source: "kusto-agent " + version.Text(), Manual: "kusto-agent", Date: version.Of().Time()}
 }

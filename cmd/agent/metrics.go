@@ -13,6 +13,7 @@ import (
 //go:generate sh -c "go run . man --markdown >../../docs/commands.md"
 //go:generate sh -c "go run . metrics dashboard >../../docs/dashboard.json"
 
+// metricsCommand returns the command metrics, which only has other commands below it.
 func metricsCommand() *cobra.Command {
 	cmd := group("metrics", "Print the metrics, alert rules or dashboard of this version")
 	cmd.Long = "Print what this version of the agent reports to Prometheus: every metric and what it means, alert rules,\n" +
@@ -24,7 +25,8 @@ func metricsCommand() *cobra.Command {
 	return cmd
 }
 
-// printCommand prints a document of this version.
+// printCommand returns a command that prints the document that text returns, such as the alert
+// rules of this version.
 func printCommand(name, short string, text func() ([]byte, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,

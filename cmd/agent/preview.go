@@ -11,6 +11,7 @@ import (
 	"kusto-agent/internal/preview"
 )
 
+// previewCommand returns the command preview, with its help and its flags.
 func previewCommand() *cobra.Command {
 	v := preview.Preview{}
 	var path string

@@ -20,12 +20,14 @@ func quarantineCommand() *cobra.Command {
 		quarantineListCommand(), quarantineShowCommand(), quarantineExportCommand(), quarantineRequeueCommand(), quarantineRemoveCommand())
 }
 
-// records is a list of what was chosen.
+// records returns the list of the records in quarantine that ids, arguments of the command, and the
+// flags choose. It is not read yet. The error is that of a wrong flag.
 func (k *kept) records(cmd *cobra.Command, ids []string) (*stored.Records, error) {
 	f, err := k.choose(ids)
 	return &stored.Records{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Words: cmd.ErrOrStderr()}, err
 }
 
+// quarantineListCommand returns the command quarantine ls, with its help and its flags.
 func quarantineListCommand() *cobra.Command {
 	var k kept
 	cmd := &cobra.Command{
@@ -56,6 +58,7 @@ func quarantineListCommand() *cobra.Command {
 	return cmd
 }
 
+// quarantineShowCommand returns the command quarantine show, with its help and its flags.
 func quarantineShowCommand() *cobra.Command {
 	var k kept
 	cmd := &cobra.Command{
@@ -79,6 +82,7 @@ func quarantineShowCommand() *cobra.Command {
 	return cmd
 }
 
+// quarantineExportCommand returns the command quarantine export, with its help and its flags.
 func quarantineExportCommand() *cobra.Command {
 	var k kept
 	var to string
@@ -116,7 +120,8 @@ func quarantineExportCommand() *cobra.Command {
 	return cmd
 }
 
-// sift shows which records were chosen to be changed.
+// sift returns which records in quarantine ids, arguments of the command, and the flags choose to
+// be changed, and shows the first of them on stderr. It reads the configuration first.
 func (k *kept) sift(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
 	l, err := k.records(cmd, ids)
 	if err != nil {
@@ -129,6 +134,7 @@ func (k *kept) sift(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
 	return l.Choose(quarantineFolder(cfg), cmd.ErrOrStderr(), k.all)
 }
 
+// quarantineRemoveCommand returns the command quarantine rm, with its help and its flags.
 func quarantineRemoveCommand() *cobra.Command {
 	var k kept
 	cmd := &cobra.Command{
@@ -160,6 +166,7 @@ func quarantineRemoveCommand() *cobra.Command {
 	return cmd
 }
 
+// quarantineRequeueCommand returns the command quarantine requeue, with its help and its flags.
 func quarantineRequeueCommand() *cobra.Command {
 	var k kept
 	var to, mapping string

@@ -13,6 +13,7 @@ import (
 	"kusto-agent/internal/rows"
 )
 
+// queryCommand returns the command query, with its help and its flags.
 func queryCommand() *cobra.Command {
 	q := &queryshell.Shell{Query: query.Query{Call: query.QueryV2}}
 	cmd := askingCommand(q, "query [KQL]", "Run queries, or open a session to type them in",
@@ -25,6 +26,7 @@ func queryCommand() *cobra.Command {
 	return cmd
 }
 
+// mgmtCommand returns the command mgmt, with its help and its flags.
 func mgmtCommand() *cobra.Command {
 	return askingCommand(&queryshell.Shell{Query: query.Query{Call: query.Mgmt}}, "mgmt [COMMAND]", "Run management commands, or open a session to type them in",
 		"Run management commands, such as '.show tables', and print what they give. The text is the argument, or that\n"+
@@ -33,7 +35,8 @@ func mgmtCommand() *cobra.Command {
 			"Whatever the identity may do is done, unless --read-only is given.")
 }
 
-// askingCommand is what query and mgmt have in common.
+// askingCommand returns a command that runs the shell a, with the flags that query and mgmt have in
+// common. use, short and long are its texts, as cobra has them.
 func askingCommand(a *queryshell.Shell, use, short, long string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Args: cobra.MaximumNArgs(1),
@@ -59,7 +62,8 @@ func askingCommand(a *queryshell.Shell, use, short, long string) *cobra.Command 
 	return cmd
 }
 
-// targetFlags adds the flags that say which cluster is asked, and how to sign in.
+// targetFlags adds to f the flags that say which cluster is asked and how to sign in; their values
+// are stored in t.
 func targetFlags(f *pflag.FlagSet, t *queryshell.Target) {
 	f.StringVar(&t.Config, "config", config.DefaultPath, "the configuration `file`")
 	f.StringVar(&t.Cluster, "cluster", "", "the `URL` of a cluster, or a connection string, and no configuration is read; or the name of a cluster of the configuration (default: that of its top level)")
@@ -69,7 +73,7 @@ func targetFlags(f *pflag.FlagSet, t *queryshell.Target) {
 	t.IsSet = f.Changed
 }
 
-// paperFlags adds the flags that say how results are printed.
+// paperFlags adds to cmd the flags that say how results are printed; their values are stored in p.
 func paperFlags(cmd *cobra.Command, p *queryshell.Paper) {
 	f := cmd.Flags()
 	var names []string

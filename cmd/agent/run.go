@@ -19,6 +19,7 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
+// runCommand returns the command run, with its help and its flags.
 func runCommand() *cobra.Command {
 	var path string
 	var once bool
@@ -39,8 +40,9 @@ const lastLines = time.Second
 // pace is set by tests that cannot wait as long as the agent does between two looks.
 var pace agent.Options
 
-// runAgent runs the agent until it ends. The log goes through a queue, so that a reader of stderr
-// that stalls or goes away does not stop the agent.
+// runAgent runs the agent with the configuration at path until it ends; once is the flag --once.
+// The log goes through a queue, so that a reader of stderr that stalls or goes away does not stop
+// the agent. The error is logged already and has only the exit code.
 func runAgent(path string, once bool) error {
 	// Go ends a program that writes to a closed stderr, unless it asks for SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -62,7 +64,9 @@ func runAgent(path string, once bool) error {
 	return lastWords(o.Queue, err)
 }
 
-// lastWords logs why the agent ends, and returns the error that has only the exit code.
+// lastWords writes the message of err, with which the agent ends, to the log, and closes the log's
+// queue. It returns an error that has only the exit code of err, so that the message is not printed
+// twice; nil if err is nil.
 func lastWords(queue *telemetry.LogQueue, err error) error {
 	var ended *exit.Error
 	if errors.As(err, &ended) && ended.Err != nil {
@@ -73,7 +77,8 @@ func lastWords(queue *telemetry.LogQueue, err error) error {
 	return err
 }
 
-// loadConfig reads the configuration; a mistake in it has the exit code 78.
+// loadConfig reads the configuration at path. Its error has the exit code for a wrong
+// configuration, 78.
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil {

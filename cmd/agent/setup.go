@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/setup"
 )
 
+// setupCommand returns the command setup, with its help and its flags.
 func setupCommand() *cobra.Command {
 	s := &setup.Setup{}
 	cmd := &cobra.Command{

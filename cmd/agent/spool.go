@@ -24,12 +24,14 @@ func spoolCommand() *cobra.Command {
 		spoolListCommand(), spoolInspectCommand(), spoolExportCommand(), spoolReplayCommand(), spoolRemoveCommand())
 }
 
-// payloads is a list of what was chosen.
+// payloads returns the list of the payloads in the spool that ids, arguments of the command, and
+// the flags choose. It is not read yet. The error is that of a wrong flag.
 func (k *kept) payloads(cmd *cobra.Command, ids []string) (*stored.Payloads, error) {
 	f, err := k.choose(ids)
 	return &stored.Payloads{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Words: cmd.ErrOrStderr(), Now: time.Now()}, err
 }
 
+// spoolListCommand returns the command spool ls, with its help and its flags.
 func spoolListCommand() *cobra.Command {
 	var k kept
 	var summary bool
@@ -61,6 +63,7 @@ func spoolListCommand() *cobra.Command {
 	return cmd
 }
 
+// spoolInspectCommand returns the command spool inspect, with its help and its flags.
 func spoolInspectCommand() *cobra.Command {
 	var k kept
 	var first int
@@ -77,7 +80,7 @@ func spoolInspectCommand() *cobra.Command {
 			}
 			var status *telemetry.Status
 			if k.cfg != nil {
-				status, _ = telemetry.FetchStatus(cmd.Context(), k.cfg.StateDir) // else none runs, or it may not be asked
+				status, _ = telemetry.FetchStatus(cmd.Context(), k.cfg.StateDir) // nil if no agent runs or answers
 			}
 			return l.Out.End(l.Inspect(dir, args[0], first, stored.Waits(status)))
 		},
@@ -88,6 +91,7 @@ func spoolInspectCommand() *cobra.Command {
 	return cmd
 }
 
+// spoolExportCommand returns the command spool export, with its help and its flags.
 func spoolExportCommand() *cobra.Command {
 	var k kept
 	var to string
@@ -115,7 +119,8 @@ func spoolExportCommand() *cobra.Command {
 	return cmd
 }
 
-// leaveEnded has payloads that the journal of a state folder knows as ended left out.
+// leaveEnded makes the list l leave out payloads that were delivered or given up, as the journal in
+// stateDir records: they stay in the spool until their segment is removed.
 func leaveEnded(l *stored.Payloads, stateDir string) (err error) {
 	if l.Ended, err = stored.EndedIn(stateDir); err != nil {
 		return exit.Reading(err)
@@ -123,8 +128,9 @@ func leaveEnded(l *stored.Payloads, stateDir string) (err error) {
 	return nil
 }
 
-// waiting is a list of what was chosen in the folder of a spool, without what the journal
-// knows as ended if the configuration says where that is.
+// waiting returns the list of the payloads in the spool that ids and the flags choose, and the
+// folder of the spool. Payloads that have ended are left out, unless --dir names the folder: then
+// the journal is not known.
 func (k *kept) waiting(cmd *cobra.Command, ids []string) (l *stored.Payloads, dir string, err error) {
 	if l, err = k.payloads(cmd, ids); err != nil {
 		return nil, "", err
@@ -135,7 +141,9 @@ func (k *kept) waiting(cmd *cobra.Command, ids []string) (l *stored.Payloads, di
 	return l, dir, err
 }
 
-// pick shows what was chosen to be changed.
+// pick returns which payloads in the spool ids, arguments of the command, and the flags choose to
+// be changed, and shows the first of them on stderr. Payloads that have ended are left out. It
+// reads the configuration first.
 func (k *kept) pick(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
 	l, err := k.payloads(cmd, ids)
 	if err != nil {
@@ -151,6 +159,7 @@ func (k *kept) pick(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
 	return l.Choose(cfg.Spool.Dir, cmd.ErrOrStderr(), k.all)
 }
 
+// spoolRemoveCommand returns the command spool rm, with its help and its flags.
 func spoolRemoveCommand() *cobra.Command {
 	var k kept
 	cmd := &cobra.Command{
@@ -187,7 +196,9 @@ func spoolRemoveCommand() *cobra.Command {
 	return cmd
 }
 
-// nothing ends a command that found nothing to do.
+// nothing ends a command that would change something but has nothing to change. If err is not nil,
+// it returns err. Otherwise it says that nothing was changed; with --json it prints doc, a result
+// of zeros.
 func (k *kept) nothing(cmd *cobra.Command, err error, doc any) error {
 	if err != nil {
 		return err
@@ -195,6 +206,7 @@ func (k *kept) nothing(cmd *cobra.Command, err error, doc any) error {
 	return k.done(cmd, doc, "nothing is chosen by that, and nothing was changed")
 }
 
+// spoolReplayCommand returns the command spool replay, with its help and its flags.
 func spoolReplayCommand() *cobra.Command {
 	var k kept
 	var to string

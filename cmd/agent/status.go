@@ -16,6 +16,7 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
+// statusCommand returns the command status, with its help and its flags.
 func statusCommand() *cobra.Command {
 	var from watched
 	var asJSON bool
@@ -45,8 +46,8 @@ func statusCommand() *cobra.Command {
 	return cmd
 }
 
-// needed returns the error with which status ends the command, by what the status asks for; nil:
-// nothing.
+// needed returns the error with which the command status ends, which has only an exit code: 69 if a
+// cluster or a route is down, 1 if something needs a person, and nil if nothing does.
 func needed(s *telemetry.Status) error {
 	switch s.Need() {
 	case telemetry.NeedPerson:
@@ -73,7 +74,9 @@ func (w *watched) flags(cmd *cobra.Command) {
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.named = cmd.Flags().Changed("config") }
 }
 
-// fetch asks for the status. Its errors have exit codes.
+// fetch asks the agent that the flags name for its status: over its socket with --state-dir,
+// otherwise over HTTP at --address or telemetry.listen. If --config was given and the agent that
+// answers runs with another file, that is an error. Its errors have exit codes.
 func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	if w.dir != "" {
 		s, err := telemetry.FetchStatus(ctx, w.dir)
@@ -97,8 +100,9 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	return s, nil
 }
 
-// other reports whether the agent that answered runs with another configuration file than the one
-// asked for. It is false if that cannot be told, because the agent was given a relative path.
+// other reports whether file, the configuration of the agent that answered, is another file than
+// that of --config. It is false if that cannot be found out, because the agent was started with a
+// relative path.
 func (w *watched) other(file string) bool {
 	asked, err := filepath.Abs(w.path)
 	if err != nil || !filepath.IsAbs(file) || filepath.Clean(file) == asked {
@@ -109,8 +113,9 @@ func (w *watched) other(file string) bool {
 	return errA != nil || errB != nil || !os.SameFile(a, b)
 }
 
-// listening returns the address settings of the agent with a configuration. If the file cannot be
-// read, it returns the default, since everyone may ask for the status.
+// listening returns the section telemetry of the configuration at path, which says where the agent
+// listens. If the file cannot be read or switches it off, it returns the default: every user may
+// ask for the status, also one who cannot read the file.
 func listening(path string) telemetry.Config {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
 	if err != nil || cfg.Telemetry.Listen == "" {

@@ -35,14 +35,15 @@ type kept struct {
 	cfg            *config.Config // nil: none was read
 }
 
-// reads adds the flags of a command that reads; what is spool or quarantine.
+// reads adds the flags of a command that only reads; what is the word for it in the help, "spool"
+// or "quarantine".
 func (k *kept) reads(cmd *cobra.Command, what string) {
 	f := cmd.Flags()
 	f.StringVar(&k.config, "config", config.DefaultPath, "the configuration `file` that says where the "+what+" is")
 	f.StringVar(&k.dir, "dir", "", "read this `folder`, without a configuration")
 }
 
-// changes adds those of a command that changes something.
+// changes adds the flags of a command that changes the spool or quarantine.
 func (k *kept) changes(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&k.config, "config", config.DefaultPath, "the configuration `file` of the agent")
@@ -54,7 +55,8 @@ func (k *kept) asks(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&k.yes, "yes", false, "do it without asking")
 }
 
-// chooses adds the flags that say which payloads, or which records.
+// chooses adds the flags that choose among the payloads in the spool or the records in quarantine;
+// what is "payloads" or "records".
 func (k *kept) chooses(cmd *cobra.Command, what string) {
 	f := cmd.Flags()
 	f.StringArrayVar(&k.filter.Inputs, "input", nil, "only "+what+" of this `input`; may be given more than once")
@@ -66,7 +68,8 @@ func (k *kept) chooses(cmd *cobra.Command, what string) {
 	}
 }
 
-// oneOf demands one argument of this name, which another command shows.
+// oneOf returns the check of a command that takes exactly one argument. name is that of the
+// argument in the error, command the one whose output shows its values.
 func oneOf(name, command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 1 {
@@ -76,13 +79,15 @@ func oneOf(name, command string) cobra.PositionalArgs {
 	}
 }
 
-// choose takes the IDs of the command line, and sees to it that the filter is sound.
+// choose returns the filter of the flags with ids, the arguments of the command, and an error if a
+// flag is wrong.
 func (k *kept) choose(ids []string) (stored.Filter, error) {
 	k.filter.IDs = ids
 	return k.filter, k.filter.Check(time.Now())
 }
 
-// load reads the configuration.
+// load reads the configuration that --config names, and keeps it in k.cfg. It fails if its
+// state_dir does not exist. Its errors have exit codes.
 func (k *kept) load() (*config.Config, error) {
 	cfg, err := loadConfig(k.config)
 	if err == nil {
@@ -95,8 +100,9 @@ func (k *kept) load() (*config.Config, error) {
 	return cfg, err
 }
 
-// folder is where to read; where gives it from a configuration. A spool or a
-// quarantine that was never needed may be missing, what it should be in may not.
+// folder returns the folder of the spool or the quarantine to read: that of --dir, or else what
+// where returns for the configuration. A folder from the configuration may be missing, since the
+// agent makes it only when needed; then state_dir has to exist. Its errors have exit codes.
 func (k *kept) folder(where func(*config.Config) string) (string, error) {
 	must := k.dir
 	if k.dir == "" {
@@ -119,7 +125,9 @@ func (k *kept) folder(where func(*config.Config) string) (string, error) {
 func spoolFolder(c *config.Config) string      { return c.Spool.Dir }
 func quarantineFolder(c *config.Config) string { return filepath.Join(c.StateDir, "quarantine") }
 
-// change has the agent that runs, or the folders of one that does not, do something.
+// change calls do with the keeper that can change the spool and quarantine: the running agent, over
+// its control socket, or if none runs, this process, which locks state_dir meanwhile. The
+// configuration must be loaded. Its errors have exit codes.
 func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keeper) error) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -145,7 +153,8 @@ func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keepe
 	return err
 }
 
-// done tells what was done: a document, or words for a person.
+// done prints what a command has done: with --json doc as a JSON document on stdout, otherwise
+// words on stderr, one a line; empty ones are left out.
 func (k *kept) done(cmd *cobra.Command, doc any, words ...string) error {
 	if k.json {
 		out := console.NewOutput(cmd.OutOrStdout())
@@ -159,14 +168,15 @@ func (k *kept) done(cmd *cobra.Command, doc any, words ...string) error {
 	return nil
 }
 
-// group is a command that only has others below it.
+// group returns a command that does nothing itself, and has the commands below under it.
 func group(use, short string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: sayWhich}
 	cmd.AddCommand(below...)
 	return cmd
 }
 
-// sayWhich is the run of a command that is only a group of others.
+// sayWhich is the RunE of a command that only has others below it: it returns an error with their
+// names.
 func sayWhich(cmd *cobra.Command, _ []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {

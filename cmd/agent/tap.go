@@ -17,6 +17,7 @@ import (
 	"kusto-agent/internal/units"
 )
 
+// tapCommand returns the command tap, with its help and its flags.
 func tapCommand() *cobra.Command {
 	var t tap
 	cmd := &cobra.Command{
@@ -59,7 +60,9 @@ type tap struct {
 	dropped uint64 // as the agent told last
 }
 
-// run prints records until the tap ends, and then how many were shown.
+// run prints the records of the inputs that the agent with the state folder dir hands on, and at
+// the end how many were shown. It ends with --limit records, when ctx ends, which is no error, or
+// when the agent ends.
 func (t *tap) run(ctx context.Context, dir string) error {
 	r, err := telemetry.OpenTap(ctx, dir, t.inputs)
 	switch {
@@ -78,13 +81,15 @@ func (t *tap) run(ctx context.Context, dir string) error {
 		text += fmt.Sprintf(", %d not shown, since they were not taken in time; they are delivered like the others", t.dropped)
 	}
 	if ferr := t.out.Flush(); err == nil {
-		err = ferr // before the last words
+		err = ferr
 	}
 	fmt.Fprintln(t.words, text)
 	return err
 }
 
-// copy prints the records of the tap until the tap ends or enough are printed.
+// copy prints the records of the tap until the agent says that it stops, or until --limit are
+// printed. It is an error if the agent goes away without saying so. Output is flushed when no more
+// lines are at hand.
 func (t *tap) copy(r *telemetry.TapReader) error {
 	for {
 		line, raw, err := r.Next()
@@ -113,7 +118,8 @@ func (t *tap) copy(r *telemetry.TapReader) error {
 	}
 }
 
-// note handles a line from the agent that has no record. done says that no more lines come.
+// note prints what a line from the agent means that has no record: the begin of the tap, or its
+// end. It also keeps how many records were dropped. done says that the command ends, with err.
 func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
 	t.dropped = max(t.dropped, line.Dropped)
 	switch {

@@ -11,6 +11,7 @@ import (
 	"kusto-agent/internal/top"
 )
 
+// topCommand returns the command top, with its help and its flags.
 func topCommand() *cobra.Command {
 	var from watched
 	var every time.Duration
