@@ -24,7 +24,11 @@ func NewAsker(in io.Reader, out io.Writer) Asker {
 	return Asker{In: bufio.NewReader(in), Out: out, On: isFile && term.IsTerminal(int(f.Fd()))}
 }
 
-// Value asks for *to if it is empty, and proposes the suggested value.
+// Value sets *to to the answer to a question, if *to is empty. suggested is the answer to an empty
+// line, and is used without asking if there is no terminal. It asks again until check returns nil.
+// If the value is optional, *to may stay empty: by an empty answer, or by "none" if nothing is
+// suggested. Otherwise *to stays empty only if nothing is suggested and there is nobody to ask. The
+// error is that of check for a value that was given or suggested, or of reading the answer.
 func (a *Asker) Value(to *string, question, suggested string, optional bool, check func(string) error) error {
 	for *to == "" {
 		answer := suggested
@@ -39,7 +43,7 @@ func (a *Asker) Value(to *string, question, suggested string, optional bool, che
 			fmt.Fprintf(a.Out, "%s%s: ", question, hint)
 			line, err := a.In.ReadString('\n')
 			if err != nil {
-				fmt.Fprintln(a.Out) // which the answer would have ended
+				fmt.Fprintln(a.Out) // ends the line of the question
 				return fmt.Errorf("no answer: %w", err)
 			}
 			answer = cmp.Or(strings.TrimSpace(line), suggested)

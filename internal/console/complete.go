@@ -24,7 +24,8 @@ type Table struct {
 	Columns []schema.Column `json:"OrderedColumns"`
 }
 
-// ParseSchema reads the answer of .show database schema as json.
+// ParseSchema returns the tables and functions in text, the JSON that the command
+// ".show database schema as json" returns. Both are sorted by name.
 func ParseSchema(text string) (*Schema, error) {
 	var doc struct {
 		Databases map[string]struct {
@@ -87,10 +88,11 @@ var (
 	assigned = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)\s*=(?:[^=~]|$)`)
 )
 
-// Complete returns how a text can continue at its end, and how many bytes at its end the
-// continuation replaces.
+// Complete returns the candidates with which text, a query or command that is being typed, can go
+// on at its end. taken is how many bytes at the end of text a candidate replaces: the word that was
+// begun. s may be nil; then no names of the database are among them.
 func (s *Schema) Complete(text string) (all []Candidate, taken int) {
-	if script.Quoted(text) {
+	if script.Quoted(text) { // inside of a string or a comment
 		return nil, 0
 	}
 	last := lastStatement(text)
@@ -115,13 +117,14 @@ func (s *Schema) Complete(text string) (all []Candidate, taken int) {
 		all = s.addTables(all, begun)
 	}
 	if all = s.addColumns(all, begun, last); begun == "" && len(all) > 0 {
-		return all, 0 // all words there are would hide them
+		return all, 0 // the keywords and functions, which all match, would hide the columns
 	}
 	all = add(all, begun, "word", keywords...)
 	return add(all, begun, "function", functions...), len(begun)
 }
 
-// lastStatement returns the statement that is being typed.
+// lastStatement returns the last statement in text, which is being typed, without the space before
+// it; "" if a new one begins after a semicolon or text is blank. Space at the end of text is kept.
 func lastStatement(text string) string {
 	if trimmed := strings.TrimRight(text, " \t\r\n"); strings.HasSuffix(trimmed, ";") || trimmed == "" {
 		return ""
@@ -133,7 +136,8 @@ func lastStatement(text string) string {
 	return strings.TrimLeft(all[len(all)-1].Text, " \t\r\n") + text[len(strings.TrimRight(text, " \t\r\n")):]
 }
 
-// add adds the words that start with begun.
+// add appends to all, as candidates described by about, those of the words that start with begun in
+// any letter case and are not in all yet.
 func add(all []Candidate, begun, about string, words ...string) []Candidate {
 	for _, w := range words {
 		if strings.HasPrefix(strings.ToLower(w), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(c Candidate) bool { return c.Text == w }) {
@@ -143,7 +147,8 @@ func add(all []Candidate, begun, about string, words ...string) []Candidate {
 	return all
 }
 
-// named returns a name in KQL syntax, in brackets if needed.
+// named returns the name of a table or column as a query has it: in brackets and quotes if it is
+// not a plain identifier.
 func named(name string) string {
 	if word.FindString(name) == name {
 		return name
@@ -151,7 +156,8 @@ func named(name string) string {
 	return kusto.EntityName(name)
 }
 
-// addTables adds the tables and functions whose names begin with begun.
+// addTables appends to all the tables and functions of the schema whose names begin with begun, in
+// any letter case. Without a schema it returns all as it is.
 func (s *Schema) addTables(all []Candidate, begun string) []Candidate {
 	if s == nil {
 		return all
@@ -164,8 +170,9 @@ func (s *Schema) addTables(all []Candidate, begun string) []Candidate {
 	return add(all, begun, "function of the database", s.Functions...)
 }
 
-// addColumns adds the columns of the tables that a statement names, or of all tables if it
-// names none, and the names that the statement defines.
+// addColumns appends to all the names that begin with begun, in any letter case: columns of the
+// tables that the statement names, or of all tables if it names none, and names that the statement
+// defines with "name = …".
 func (s *Schema) addColumns(all []Candidate, begun, statement string) []Candidate {
 	var from []Table
 	if s != nil {

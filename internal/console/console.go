@@ -85,7 +85,8 @@ func Run(o Options) error {
 	}
 }
 
-// isWhole reports whether a text is run when its line ends.
+// isWhole reports whether the text typed so far is run at the end of the line: it is a command of
+// the session, or its last statement is complete. Otherwise it goes on in the next line.
 func (o *Options) isWhole(text string) bool {
 	_, _, is := o.command(text)
 	return is || script.Complete(text+"\n")
@@ -94,9 +95,10 @@ func (o *Options) isWhole(text string) bool {
 // plain are words that people try to get out with, or help.
 var plain = map[string]string{"help": `\help`, "quit": `\q`, "exit": `\q`, `\?`: `\help`, `\h`: `\help`}
 
-// command splits a command of the session from its argument; is is false if the text is a
-// statement. A text that begins with a backslash is always a command; c is nil if there is
-// no command of that name.
+// command returns the command of the session that the text is, such as \q, and its argument. is is
+// false if the text is a statement of KQL. A text that begins with a backslash is always a command;
+// c is nil if there is no command of that name. The plain words help, quit and exit are commands
+// too.
 func (o *Options) command(text string) (c *Command, arg string, is bool) {
 	text = strings.TrimSpace(text)
 	name, arg, _ := strings.Cut(strings.TrimSuffix(text, ";"), " ")
@@ -114,7 +116,8 @@ func (o *Options) command(text string) (c *Command, arg string, is bool) {
 	return nil, "", true
 }
 
-// do runs what was typed.
+// do runs what was typed: a command of the session, or each statement in the text until one fails.
+// It returns the first error, or ErrQuit if the session ends.
 func (o *Options) do(text string) error {
 	if c, arg, is := o.command(text); is {
 		if c == nil {
@@ -124,7 +127,7 @@ func (o *Options) do(text string) error {
 	}
 	for _, s := range script.Split(text) {
 		if err := o.Run(s); err != nil {
-			return err // what follows may rest on it
+			return err // the statements after it may depend on it
 		}
 	}
 	return nil
@@ -141,7 +144,9 @@ Up and down go through the history, Ctrl-R searches it.
 `)
 }
 
-// completions returns the ways to complete the text before the cursor.
+// completions returns, in the form of the library readline, the ways to complete the text before
+// the cursor: commands of the session after a backslash, otherwise words of KQL and names of the
+// schema.
 func (o *Options) completions(text string) readline.Completions {
 	var schema *Schema
 	if o.Schema != nil {

@@ -25,7 +25,8 @@ type History struct {
 // mostKept is how many statements are kept at least.
 const mostKept = 1000
 
-// DefaultHistory returns the path of the user's history; empty if the user has no home.
+// DefaultHistory returns the path of the user's history file: below $XDG_STATE_HOME if that is an
+// absolute path, otherwise below ~/.local/state; "" if the user has no home.
 func DefaultHistory() string {
 	home, _ := os.UserHomeDir()
 	dir := os.Getenv("XDG_STATE_HOME")
@@ -38,7 +39,8 @@ func DefaultHistory() string {
 	return filepath.Join(dir, "kusto-agent", "history")
 }
 
-// OpenHistory reads a history. With an error the History still works, but is not saved.
+// OpenHistory reads the history file at path; "" means a history that is not saved. A long file is
+// shortened. The History works after an error too, but may not be saved.
 func OpenHistory(path string) (*History, error) {
 	h := new(History)
 	if path == "" {
@@ -60,7 +62,7 @@ func OpenHistory(path string) (*History, error) {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var text string
-		if json.Unmarshal(lines.Bytes(), &text) == nil { // a line that was cut is left out
+		if json.Unmarshal(lines.Bytes(), &text) == nil { // damaged lines are left out
 			h.all = append(h.all, text)
 		}
 	}
@@ -75,7 +77,8 @@ func OpenHistory(path string) (*History, error) {
 	return h, nil
 }
 
-// rewrite shortens the file to the entries of the history.
+// rewrite replaces the history file with one that has only the entries in memory. After an error
+// the old file is still there.
 func (h *History) rewrite() error {
 	f, err := os.CreateTemp(filepath.Dir(h.path), ".history-*") // its mode is 0600
 	if err != nil {
@@ -101,7 +104,9 @@ func (h *History) rewrite() error {
 // values that go by the usual names.
 var secret = regexp.MustCompile(`(?i)(?:^|\W)h@?["'` + "`" + `~]|(?:account|app|application|shared|access)[ _]?key["']?\s*[=:]|\b(?:password|pwd|secret|token|sig|bearer)["']?\s*[=:]\s*[^=\s]`)
 
-// Write adds a statement, unless it is the last again. It is what readline calls.
+// Write adds a statement to the history, unless it is empty or the same as the last, and appends it
+// to the file, unless it looks as if it has a secret. It returns the length of the history, as the
+// library readline wants it. After an error nothing more is written to the file.
 func (h *History) Write(text string) (int, error) {
 	if text = strings.TrimSpace(text); text == "" || len(h.all) > 0 && h.all[len(h.all)-1] == text {
 		return len(h.all), nil
@@ -120,13 +125,14 @@ func (h *History) Write(text string) (int, error) {
 		err = cmp.Or(err, f.Close())
 	}
 	if err != nil {
-		h.path = "" // told once
+		h.path = "" // so the error comes once
 		return len(h.all), fmt.Errorf("keep the history: %w", err)
 	}
 	return len(h.all), nil
 }
 
-// GetLine is the statement at a place, from 0.
+// GetLine returns statement i of the history, counted from 0, the oldest first. It is for the
+// library readline.
 func (h *History) GetLine(i int) (string, error) {
 	if i < 0 || i >= len(h.all) {
 		return "", errors.New("the history is not so long")

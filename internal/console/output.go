@@ -31,7 +31,7 @@ func NewOutput(w io.Writer) Output {
 	return Output{bufio.NewWriter(w), ok && term.IsTerminal(int(f.Fd()))}
 }
 
-// JSON prints a value as one line.
+// JSON prints v as one line of JSON, with unprintable characters escaped.
 func (o Output) JSON(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -46,8 +46,8 @@ func (o Output) Line(b []byte) error {
 	return errors.Join(err, o.WriteByte('\n'))
 }
 
-// Record prints bytes as they are; on a terminal, lines that can steer it are
-// quoted.
+// Record prints data as it is. On a terminal each line that has control characters is printed
+// quoted, and ends with a line feed.
 func (o Output) Record(data []byte) error {
 	if !o.Terminal {
 		_, err := o.Write(data)
@@ -61,8 +61,9 @@ func (o Output) Record(data []byte) error {
 	return nil
 }
 
-// End flushes the output, and returns the result of a command that ended with err. If the reader
-// of the output went away, as with head, that is no error.
+// End flushes the output and returns the error with which the command ends: err, or that of the
+// flush if err is nil, with an exit code. If the reader of the output went away, as with "| head",
+// that is no error.
 func (o Output) End(err error) error {
 	if ferr := o.Flush(); err == nil {
 		err = ferr
@@ -71,7 +72,7 @@ func (o Output) End(err error) error {
 	switch {
 	case err == nil, errors.As(err, &ended):
 		return err
-	case errors.Is(err, syscall.EPIPE): // as with head: it has what it wanted
+	case errors.Is(err, syscall.EPIPE):
 		return nil
 	}
 	return exit.Reading(err)
@@ -90,7 +91,7 @@ type Column struct {
 	Width int
 }
 
-// Heads are those of the columns, as a row.
+// Heads returns the headings of the columns, as the cells of a row.
 func Heads(columns []Column) []string {
 	all := make([]string, len(columns))
 	for i, c := range columns {
@@ -99,7 +100,9 @@ func Heads(columns []Column) []string {
 	return all
 }
 
-// Row prints one line. Nothing in it can steer a terminal.
+// Row prints one line of a table: the cells, one for each column, padded to the width of the
+// column. A column with a negative width is aligned to the right. Cells with control characters are
+// quoted.
 func Row(w io.Writer, columns []Column, cells []string) error {
 	var b strings.Builder
 	for i, c := range columns {
@@ -115,7 +118,8 @@ func Row(w io.Writer, columns []Column, cells []string) error {
 	return err
 }
 
-// Shortened is the beginning of a text that is too long for a line.
+// Shortened returns s, or if it has more than most characters, its beginning with "…" at the end,
+// most characters in all.
 func Shortened(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s
@@ -123,8 +127,8 @@ func Shortened(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Paint is a text in a style, such as 31 for red, where the output is a terminal and
-// NO_COLOR is not set.
+// Paint returns text with the ANSI escape sequences of a style, such as "31" for red. If the output
+// is no terminal or NO_COLOR is set, it returns text as it is.
 func (o Output) Paint(style, text string) string {
 	if !o.Terminal || os.Getenv("NO_COLOR") != "" {
 		return text
@@ -132,7 +136,8 @@ func (o Output) Paint(style, text string) string {
 	return "\x1b[" + style + "m" + text + "\x1b[0m"
 }
 
-// Wrapped breaks words into lines. A word that is too long stands on its own.
+// Wrapped breaks text between words into lines of at most width characters. A longer word is a line
+// of its own. An empty text is one empty line.
 func Wrapped(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

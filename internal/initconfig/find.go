@@ -43,14 +43,15 @@ var rotatedName = regexp.MustCompile(`(?i)(?:[-.](?:[0-9]{1,3}|[0-9]{8}(?:[-.][0
 // logName is the name of a log outside of /var/log, where every file is one.
 var logName = regexp.MustCompile(`(?i)(?:\.(?:log|json|jsonl|ndjson|csv|tsv|psv|avro|out)|(?:^|/)logs?/[^/]+)$`)
 
-// findLogs returns the log files below the folders, the last written first, a few of each folder.
-// What cannot be read is left out.
+// findLogs returns files below the folders that look like logs, the last written first. To be quick
+// it stops after mostEntries names, goes only mostDepth folders deep, and returns at most
+// mostCandidate files, and mostPerFolder of each folder. What cannot be read is left out.
 func findLogs(folders []string) (found []aLog) {
 	left := mostEntries
 	seen := make(map[string]bool)
 	for _, folder := range folders {
 		folder = config.Absolute(folder)
-		_ = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error { // what it returns is nil
+		_ = filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error { // never fails
 			if left--; left < 0 {
 				return fs.SkipAll
 			}
@@ -82,10 +83,10 @@ func findLogs(folders []string) (found []aLog) {
 	return found[:min(len(found), mostCandidate)]
 }
 
-// asLog reports whether a file looks like a log: it can be read, is not empty, and is no program
-// or picture.
+// asLog returns the file at path if it looks like a log: it is a regular file, can be read, is not
+// empty and begins with text (or is Avro). The result is false otherwise.
 func asLog(path string) (aLog, bool) {
-	info, err := os.Stat(path) // Kubernetes has links
+	info, err := os.Stat(path) // follows links: in Kubernetes logs are reached through them
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return aLog{}, false
 	}
@@ -104,9 +105,9 @@ func asLog(path string) (aLog, bool) {
 	return aLog{path: path, size: info.Size(), time: info.ModTime()}, true
 }
 
-// which asks a person for the sample file if neither a sample nor a pattern was given, and
-// proposes the logs of this machine. If nobody can be asked, it keeps their names for the error
-// message.
+// which sets c.Sample if neither a sample nor a pattern was given: it lists the logs of this
+// machine and asks which one is meant. If it finds none, it leaves c.Sample empty. If there is no
+// terminal to ask on, it keeps their names in c.found for an error message.
 func (c *Answers) which() error {
 	if c.Sample != "" || c.Path != "" {
 		return nil
@@ -117,7 +118,7 @@ func (c *Answers) which() error {
 	}
 	found := findLogs(folders)
 	if len(found) == 0 {
-		return nil // the pattern is asked for
+		return nil // complete asks for a pattern later
 	}
 	if !c.Ask.On {
 		for _, l := range found {
@@ -151,8 +152,8 @@ func (c *Answers) which() error {
 	return nil
 }
 
-// likelyMethod returns the way to sign in that fits: the one that the given answers imply, else
-// one that gives a token without a secret on this machine, else client_secret.
+// likelyMethod returns the value of auth.method to propose: the one that the answers so far imply,
+// or else one that needs no secret on this machine, or else client_secret.
 func (c *Answers) likelyMethod() string {
 	switch {
 	case strings.HasPrefix(c.Cluster, "http://"):
@@ -169,8 +170,9 @@ func (c *Answers) likelyMethod() string {
 	return identity()
 }
 
-// identity returns the way to sign in that needs no secret on this machine, as far as the machine
-// shows; client_secret if there is none.
+// identity returns the value of auth.method that needs no secret, judging by the environment and
+// this machine: workload_identity, managed_identity or azure_cli; client_secret if none of them is
+// at hand.
 func identity() string {
 	switch {
 	case os.Getenv("AZURE_FEDERATED_TOKEN_FILE") != "":
@@ -183,13 +185,15 @@ func identity() string {
 	return "client_secret"
 }
 
-// isAzureMachine knows a virtual machine of Azure by what its firmware says.
+// isAzureMachine reports whether this is a virtual machine of Azure. Its firmware has a fixed asset
+// tag.
 func isAzureMachine() bool {
 	tag, err := os.ReadFile("/sys/class/dmi/id/chassis_asset_tag")
 	return err == nil && strings.TrimSpace(string(tag)) == "7783-7084-3265-9085-8269-3286-77"
 }
 
-// isSignedIn says that somebody signed in to the Azure CLI under this account.
+// isSignedIn reports whether this user has signed in to the Azure CLI, which keeps a profile file
+// then.
 func isSignedIn() bool {
 	dir := os.Getenv("AZURE_CONFIG_DIR")
 	if home, err := os.UserHomeDir(); dir == "" && err == nil {

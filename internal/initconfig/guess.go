@@ -25,7 +25,8 @@ import (
 	"kusto-agent/internal/schema"
 )
 
-// look infers what it can from the sample file.
+// look reads the beginning of the sample file and keeps in c.guess what it shows of the format and
+// the ways to parse it. Its errors have exit codes.
 func (c *Answers) look() error {
 	text, err := beginningOf(c.Sample)
 	switch {
@@ -38,7 +39,8 @@ func (c *Answers) look() error {
 	return nil
 }
 
-// beginningOf is the first of what a file holds, unpacked.
+// beginningOf returns the first 256 KiB of a file, decompressed if it is gzip or zstd. If the file
+// breaks off or is damaged later, that is no error.
 func beginningOf(name string) ([]byte, error) {
 	const most = 256 << 10
 	f, err := os.Open(name)
@@ -64,13 +66,13 @@ func beginningOf(name string) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(from, most))
 	if len(text) > 0 {
-		err = nil // what breaks off later has a beginning
+		err = nil // the part before the damage is enough
 	}
 	return text, err
 }
 
-// pattern returns a pattern for the files beside the sample that have the same extension; without
-// an extension, the path of the sample itself.
+// pattern returns the pattern for paths to propose: the files in the folder of the sample with its
+// extension; the sample itself if it has none; "" without a sample.
 func (c *Answers) pattern() string {
 	if c.Sample == "" {
 		return ""
@@ -83,7 +85,8 @@ func (c *Answers) pattern() string {
 	return config.EscapePattern(filepath.Dir(path)) + "/*" + config.EscapePattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
 }
 
-// likelyFormat proposes a format, from the content of the sample or the name.
+// likelyFormat returns the format to propose: that of the content of the sample, or else of the
+// extension in the pattern; "" if neither is known.
 func (c *Answers) likelyFormat() string {
 	if c.guess.Format != "" {
 		return string(c.guess.Format)
@@ -94,13 +97,15 @@ func (c *Answers) likelyFormat() string {
 	return ""
 }
 
+// needsMapping reports whether the service accepts records of the format only with a mapping.
 func (c *Answers) needsMapping() bool {
 	f, _ := format.Lookup(cmp.Or(c.Format, string(c.guess.Format)))
 	spec, _ := format.Of(f)
 	return spec.NeedsMap
 }
 
-// likelyMapping proposes a name for the mapping, if the format needs one.
+// likelyMapping returns the name of the mapping to propose, made of the table and the kind of
+// mapping, such as "App_json"; "" if the format needs none or the table is not known.
 func (c *Answers) likelyMapping() string {
 	f, _ := format.Lookup(c.Format)
 	spec, _ := format.Of(f)
@@ -113,8 +118,10 @@ func (c *Answers) likelyMapping() string {
 // ofRotation is what rotation puts behind the name of a file: dates and numbers.
 var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
 
-// likelyTable returns a table name made of the name of the sample or of its folder, without
-// numbers and dates that rotation adds; empty if none can be made.
+// likelyTable returns the table name to propose: the name of the sample file, or of the pattern,
+// without extensions and without numbers and dates that rotation adds, with a capital first letter.
+// If the pattern has wildcards in its name, its folder gives the name. "" means that no valid name
+// results.
 func (c *Answers) likelyTable() string {
 	name := ""
 	if c.Sample != "" {

@@ -40,7 +40,9 @@ type Answers struct {
 	folders  []string      // where logs are looked for; nil: in logFolders
 }
 
-// Run writes the configuration to the file Output; "-" is out. Its errors have exit codes.
+// Run guesses or asks what the answers lack, checks that the configuration loads, and writes it to
+// the file c.Output, or to out if that is "-". An existing file needs c.Force. Errors have exit
+// codes, except those of writing to out.
 func (c *Answers) Run(out console.Output) error {
 	if _, err := os.Lstat(c.Output); err == nil && c.Output != "-" && !c.Force {
 		return exit.With(exit.Usage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.Output))
@@ -76,7 +78,9 @@ func (c *Answers) Run(out console.Output) error {
 	return nil
 }
 
-// write makes the file whole or not at all.
+// write writes text to the file c.Output. Without c.Force the file must not exist. With c.Force a
+// file that exists is replaced as a whole, or left as it is after an error, and keeps its mode and
+// owner.
 func (c *Answers) write(text string) error {
 	if !c.Force {
 		f, err := os.OpenFile(c.Output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -94,10 +98,10 @@ func (c *Answers) write(text string) error {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	mode := fs.FileMode(0o644)
-	if old, err := os.Stat(c.Output); err == nil { // who may read it stays as a package made it
+	if old, err := os.Stat(c.Output); err == nil { // the new file keeps mode and owner, as a package set them
 		mode = old.Mode().Perm()
 		if of, ok := old.Sys().(*syscall.Stat_t); ok {
-			_ = f.Chown(int(of.Uid), int(of.Gid)) // it is for root alone
+			_ = f.Chown(int(of.Uid), int(of.Gid)) // fails unless root runs this
 		}
 	}
 	_, err = f.WriteString(text)
@@ -106,14 +110,15 @@ func (c *Answers) write(text string) error {
 		err = os.Rename(f.Name(), c.Output)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // it is of no use to anybody
+		_ = os.Remove(f.Name()) // an incomplete temporary file
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil
 }
 
-// complete has everything that the configuration needs, from flags, from answers
-// and from the sample.
+// complete fills in all answers that the configuration needs: those of the flags are checked, the
+// others are asked with a proposal from the sample. Without a terminal the proposals are used, and
+// an error names the flags for which there is none.
 func (c *Answers) complete() error {
 	name := func(kind string) func(string) error {
 		return func(s string) error { return kusto.ValidName(kind, s) }
@@ -174,8 +179,9 @@ func (c *Answers) complete() error {
 	return nil
 }
 
-// endpoint returns an error for a URL to which no token may be sent, unless the user trusts it by
-// --allow-untrusted-endpoint.
+// endpoint returns an error if url is no URL of a cluster, or if no token may be sent to it because
+// it is outside the known domains of the service. c.Trust, set by --allow-untrusted-endpoint,
+// allows the latter.
 func (c *Answers) endpoint(url string) error {
 	err := wire.CheckEndpoint(url, c.Trust)
 	if err != nil && wire.CheckEndpoint(url, true) == nil {
@@ -184,7 +190,7 @@ func (c *Answers) endpoint(url string) error {
 	return err
 }
 
-// aPattern returns an error if a path is not a valid pattern.
+// aPattern returns an error if path is not a valid pattern of files (a glob, also with **).
 func aPattern(path string) error {
 	if !doublestar.ValidatePathPattern(path) {
 		return fmt.Errorf(`%q is no pattern of files; want one such as /srv/app/*.json, and \ before a sign that is not one of a pattern`, path)
@@ -192,8 +198,8 @@ func aPattern(path string) error {
 	return nil
 }
 
-// wayIn returns an error if a method of signing in does not exist, or is none for a cluster that
-// is not on this machine.
+// wayIn returns an error if method is not a valid auth.method, or if it is "none", which sends no
+// token, and the cluster is not on this machine.
 func (c *Answers) wayIn(method string) error {
 	host := strings.TrimPrefix(c.Cluster, "https://")
 	switch {
@@ -205,7 +211,7 @@ func (c *Answers) wayIn(method string) error {
 	return nil
 }
 
-// knownFormat returns an error if a name is not that of a format.
+// knownFormat returns an error, with the list of all formats, if name is not the name of a format.
 func knownFormat(name string) error {
 	if _, ok := format.Lookup(name); ok {
 		return nil

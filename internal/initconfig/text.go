@@ -12,7 +12,8 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
-// text is the configuration, each key with what it means.
+// text returns the configuration file that the answers give, as YAML with comments that explain the
+// keys.
 func (c *Answers) text() string {
 	var b strings.Builder
 	line := func(indent int, key, value, why string) {
@@ -75,7 +76,9 @@ func (c *Answers) text() string {
 	return b.String()
 }
 
-// reading is how the files are read.
+// reading writes, by calling line, the keys of the input that say how its files are read: parse
+// with its settings or format, header and encoding. They follow from the guess about the sample, as
+// far as it fits the chosen format.
 func (c *Answers) reading(line func(indent int, key, value, why string)) {
 	g := c.guess
 	if g.Parse != "" && c.Format == "JSON" {
@@ -103,7 +106,8 @@ func (c *Answers) reading(line func(indent int, key, value, why string)) {
 	}
 }
 
-// typesOf is the types of groups, as YAML.
+// typesOf returns a YAML flow mapping from the names of the groups of a pattern to their types,
+// sorted by name.
 func typesOf(types map[string]string) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(types)) {
@@ -132,7 +136,8 @@ var bareScalar = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./:@-]*$`)
 // reserved are words that are something else in YAML than text.
 var reserved = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|null|y|n)$`)
 
-// scalar writes a text as YAML reads it back.
+// scalar returns text as a YAML scalar that reads back as the same string: bare if that is safe,
+// otherwise in double quotes.
 func scalar(text string) string {
 	if bareScalar.MatchString(text) && !reserved.MatchString(text) && !strings.HasSuffix(text, ":") {
 		return text
@@ -140,7 +145,8 @@ func scalar(text string) string {
 	return quotedScalar(text)
 }
 
-// quotedScalar is in double quotes, where JSON and YAML agree.
+// quotedScalar returns text as a YAML scalar in double quotes. It uses JSON, which YAML reads
+// alike, but leaves < > & readable.
 func quotedScalar(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
