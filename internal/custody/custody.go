@@ -128,7 +128,8 @@ func (r Remote) Requeue(ctx context.Context, in Requeue) (*Requeued, error) {
 	return do[Requeued](ctx, r.Dir, DoRequeue, in)
 }
 
-// do asks the running agent to do something and returns its answer.
+// do has the running agent whose state folder is dir carry out the request what (one of the Do…
+// constants) with in, over its control socket, and returns its answer.
 func do[Out any](ctx context.Context, dir, what string, in any) (*Out, error) {
 	out := new(Out)
 	if err := telemetry.Do(ctx, dir, what, in, out); err != nil {
@@ -137,8 +138,8 @@ func do[Out any](ctx context.Context, dir, what string, in any) (*Out, error) {
 	return out, nil
 }
 
-// Serve returns the functions that the control socket of an agent offers to a Remote, by
-// name.
+// Serve returns the requests that the control socket of the agent k answers for a Remote in another
+// process, by their names.
 func Serve(k Keeper) map[string]telemetry.Doing {
 	return map[string]telemetry.Doing{
 		DoRemoveSpooled: telemetry.Do1(k.RemoveSpooled),
@@ -148,7 +149,7 @@ func Serve(k Keeper) map[string]telemetry.Doing {
 	}
 }
 
-// Batches parses batch ids.
+// Batches parses batch ids, which are UUIDs. It fails at the first that is not valid.
 func Batches(all []string) ([]record.BatchID, error) {
 	ids := make([]record.BatchID, len(all))
 	for i, s := range all {
@@ -161,7 +162,8 @@ func Batches(all []string) ([]record.BatchID, error) {
 	return ids, nil
 }
 
-// Words returns what became of the records, as sentences for a person.
+// Words returns as lines for a person what became of the requeued records: how many were accepted,
+// each request, how many stay in quarantine and why, and the first ten records of those.
 func (r *Requeued) Words() (all []string) {
 	all = append(all, units.Counted(r.Accepted, "record")+" accepted")
 	for _, b := range r.Batches {

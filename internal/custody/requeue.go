@@ -104,7 +104,9 @@ type requeue struct {
 	unknown bool                                           // the note of the last request stays until then
 }
 
-// settle replaces the files whose lines have changed, or have gone.
+// settle writes the outcome to the files of quarantine at the end of a run: changed entries get
+// their new reason or mark, and accepted ones are removed. The note of a request with an unknown
+// outcome stays on disk until that is done.
 func (q *requeue) settle() error {
 	if len(q.changes) == 0 && q.out.Accepted == 0 {
 		return nil
@@ -132,7 +134,9 @@ type lot struct {
 	bytes   int
 }
 
-// take adds a record to the request for its route.
+// take adds the quarantined record e to the open request of its kind: of its route and, for Avro,
+// of the header of its file. If the request, or all open ones together, are full then, it is sent.
+// A record that cannot be sent is only noted. The error is that of send.
 func (q *requeue) take(e quarantine.Entry) error {
 	q.seen++
 	if why := withheld(&e); why != "" {
@@ -146,7 +150,7 @@ func (q *requeue) take(e quarantine.Entry) error {
 		l = &lot{}
 		q.open[k] = l
 	}
-	e.Raw = nil // good for this call alone
+	e.Raw = nil // List reuses its bytes after this call
 	l.entries = append(l.entries, e)
 	l.bytes += len(e.Data)
 	q.held += len(e.Data)
@@ -158,8 +162,8 @@ func (q *requeue) take(e quarantine.Entry) error {
 	return q.send(l.entries)
 }
 
-// withheld returns why a record cannot be sent, because quarantine does not hold all of
-// it; empty if it can.
+// withheld returns why a quarantined record cannot be sent again, because quarantine does not have
+// all that is needed; "" if it can.
 func withheld(e *quarantine.Entry) string {
 	switch {
 	case e.Redacted && len(e.Data) == 0:
@@ -177,8 +181,8 @@ func withheld(e *quarantine.Entry) string {
 	}
 }
 
-// route returns where a record goes: its own route, or the table and mapping that were
-// given.
+// route returns where a quarantined record is sent: its own route, with the table and the mapping
+// of the request instead if those are given.
 func (q *requeue) route(e *quarantine.Entry) record.Route {
 	to := e.Route
 	if q.r.Table != "" {
@@ -196,9 +200,9 @@ func (q *requeue) note(line, what, why string) {
 	}
 }
 
-// send makes one request for records of one kind; blocks of an Avro file stand behind the
-// header that they had there. If it is refused because of its
-// content, send halves it.
+// send makes one request for records of one kind and acts on the answer; the note of it is on disk
+// before. Blocks of an Avro file follow the header of their file. If the request is refused because
+// of its content, its halves are sent. errStopped says that nothing more must be sent.
 func (q *requeue) send(all []quarantine.Entry) error {
 	if err := q.ctx.Err(); err != nil {
 		return q.stop(exit.Interrupted, "it was interrupted")
@@ -234,9 +238,9 @@ func (q *requeue) send(all []quarantine.Entry) error {
 	return q.answered(sent, to, id, &ans)
 }
 
-// shaped returns a record, ended by a newline, in the form in which it is sent. Quarantine holds
-// a redacted record in the form that was sent, and it is sent in this form again. A block of an
-// Avro file is returned as it is. No record is empty.
+// shaped returns the body of the record e for the batch id, ended by a newline: as its input would
+// send it now. Quarantine has a redacted record as it was sent, and it is sent like that again. A
+// block of an Avro file is returned as it is. e.Data must not be empty.
 func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, err error) {
 	if len(e.Header) > 0 {
 		return e.Data, nil
@@ -280,7 +284,7 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 		if err := q.Store.End(); err != nil {
 			return err
 		}
-		if len(sent) == 1 || ans.Err.Empty() { // then each is at fault
+		if len(sent) == 1 || ans.Err.Empty() { // Empty: the service found no usable record at all
 			for i := range sent {
 				q.refuse(&sent[i], ans.Err.Code, q.elsewhere(to, &sent[i])+ans.Err.Message)
 			}
@@ -323,7 +327,8 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 	return nil
 }
 
-// elsewhere says where a record was refused, if that is not where it is for.
+// elsewhere returns the beginning of the message for a record that was refused: the table and
+// mapping to, if these are not its own, else "".
 func (q *requeue) elsewhere(to record.Route, e *quarantine.Entry) string {
 	if to == e.Route {
 		return ""
@@ -335,7 +340,9 @@ func (q *requeue) elsewhere(to record.Route, e *quarantine.Entry) string {
 	return text + ": "
 }
 
-// refuse leaves a record in quarantine with a new reason.
+// refuse counts a record as refused again, and has settle store the new message with it in
+// quarantine. code is the error code of the service, or "" if the agent itself could not shape the
+// record; then the old reason stays.
 func (q *requeue) refuse(e *quarantine.Entry, code, message string) {
 	q.out.Refused++
 	why := message

@@ -38,7 +38,8 @@ type Sum struct {
 	Bytes   uint64 `json:"bytes"`
 }
 
-// books copies the account into its public form.
+// books returns a copy of the account as Books, which shares no map with it. The caller holds the
+// lock of the ledger.
 func (a *account) books() Books {
 	quarantined := make(map[string]uint64, len(a.quarantined))
 	for reason, n := range a.quarantined {
@@ -62,8 +63,8 @@ func (a *account) books() Books {
 //
 //	read + restored = accepted + quarantined + dropped + filtered + pending + spooled
 //
-// and no account holds more than ever came in: a record that is ended twice
-// drives pending below zero, which this notices too.
+// and neither pending nor spooled exceeds what came in. They do so when a record is ended twice: the
+// unsigned count then wraps below zero.
 func (b Books) Check() error {
 	in := b.Read + b.Restored
 	out := b.Accepted + Total(b.Quarantined) + Total(b.Dropped) + Total(b.Filtered) + b.Pending + b.Spooled

@@ -55,14 +55,18 @@ type account struct {
 // New returns a ledger with no inputs.
 func New() *Ledger { return &Ledger{inputs: map[string]*account{}, tables: map[Table]*Ends{}} }
 
-// change runs f on the account of input under the lock.
+// change calls f with the account of the input, with the lock held. An account that does not exist
+// yet is made.
 func (l *Ledger) change(input string, f func(*account)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f(l.account(input))
 }
 
-// end runs f on the account of an input, and on what its table got, under the lock.
+// end counts a lot, records of one input for one table that have ended. It calls f with the account
+// of the input and the sums of the table, with the lock held. f changes the account and returns the
+// sum that the lot belongs to (accepted, quarantined or dropped); end adds the records and bytes to
+// that.
 func (l *Ledger) end(lot record.Lot, f func(*account, *Ends) *Sum) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +81,7 @@ func (l *Ledger) end(lot record.Lot, f func(*account, *Ends) *Sum) {
 	s.Bytes += uint64(lot.Bytes)
 }
 
-// account is that of an input. The caller holds mu.
+// account returns the account of an input, and makes it if there is none yet. The caller holds mu.
 func (l *Ledger) account(input string) *account {
 	a := l.inputs[input]
 	if a == nil {
@@ -91,9 +95,9 @@ func (l *Ledger) account(input string) *account {
 	return a
 }
 
-// Read enters records that were read from a file and are now pending, and the
-// bytes that reading took. Bytes of filtered and rejected records are told
-// here too, with a count of zero where no record goes with them.
+// Read counts records that were read from files and are pending from now on, and the bytes that
+// were read. Filtered and rejected records are counted by their own methods, but their bytes are
+// counted here, if need be with records 0.
 func (l *Ledger) Read(input string, records int, bytes int64) {
 	l.change(input, func(a *account) {
 		a.read += uint64(records)
@@ -102,8 +106,8 @@ func (l *Ledger) Read(input string, records int, bytes int64) {
 	})
 }
 
-// Filtered enters records that were read and end at once, for they are no
-// data.
+// Filtered counts records that were read but are not sent, for this reason: for example headers,
+// blank lines, or what a rule leaves out. They are never pending.
 func (l *Ledger) Filtered(input, reason string, records int) {
 	l.change(input, func(a *account) {
 		a.read += uint64(records)
@@ -113,7 +117,7 @@ func (l *Ledger) Filtered(input, reason string, records int) {
 	})
 }
 
-// Changed counts records that a rule has changed. It ends none.
+// Changed counts records that this rule has changed. They stay in the accounts that they are in.
 func (l *Ledger) Changed(input, rule string, records int) {
 	l.change(input, func(a *account) {
 		if a.changed == nil {
@@ -123,8 +127,8 @@ func (l *Ledger) Changed(input, rule string, records int) {
 	})
 }
 
-// Rejected enters records that were read, refused by the local check, and are
-// in quarantine.
+// Rejected counts records that were read and refused by the agent itself, for this reason, and are
+// in quarantine. They are never pending.
 func (l *Ledger) Rejected(lot record.Lot, reason record.Reason) {
 	l.end(lot, func(a *account, e *Ends) *Sum {
 		a.read += uint64(lot.Records)
@@ -135,8 +139,9 @@ func (l *Ledger) Rejected(lot record.Lot, reason record.Reason) {
 	})
 }
 
-// Restored enters records that come into this run other than by reading: from
-// the spool at start, as a rebuilt batch, or requeued from quarantine.
+// Restored counts n records that come into this run in another way than by reading, and are pending
+// from now on: from the spool at the start, in a batch that was made again, or requeued from
+// quarantine.
 func (l *Ledger) Restored(input string, n int) {
 	l.change(input, func(a *account) {
 		a.restored += uint64(n)
@@ -144,7 +149,8 @@ func (l *Ledger) Restored(input string, n int) {
 	})
 }
 
-// Accepted ends pending records: the service took them.
+// Accepted moves the pending records of the lot to the account of accepted ones: the service has
+// stored them.
 func (l *Ledger) Accepted(lot record.Lot) {
 	l.end(lot, func(a *account, e *Ends) *Sum {
 		a.pending -= uint64(lot.Records)
@@ -153,7 +159,8 @@ func (l *Ledger) Accepted(lot record.Lot) {
 	})
 }
 
-// Quarantined ends pending records: they are durable in quarantine.
+// Quarantined moves the pending records of the lot to the account of quarantined ones, under this
+// reason: they are durable in quarantine.
 func (l *Ledger) Quarantined(lot record.Lot, reason record.Reason) {
 	l.end(lot, func(a *account, e *Ends) *Sum {
 		a.pending -= uint64(lot.Records)
@@ -164,8 +171,9 @@ func (l *Ledger) Quarantined(lot record.Lot, reason record.Reason) {
 	})
 }
 
-// Dropped ends pending records that are given up as the configuration allows.
-// What is dropped out of the spool is first Unspooled.
+// Dropped moves the pending records of the lot to the account of dropped ones, under this reason:
+// they are given up as the configuration allows. For records in the spool Unspooled is called
+// first.
 func (l *Ledger) Dropped(lot record.Lot, reason string) {
 	l.end(lot, func(a *account, e *Ends) *Sum {
 		a.pending -= uint64(lot.Records)
@@ -176,7 +184,8 @@ func (l *Ledger) Dropped(lot record.Lot, reason string) {
 	})
 }
 
-// Spooled moves pending records to the spool, where they are durable.
+// Spooled moves n pending records of the input to the account of spooled ones: they are durable in
+// the spool.
 func (l *Ledger) Spooled(input string, n int) {
 	l.change(input, func(a *account) {
 		a.pending -= uint64(n)
@@ -184,7 +193,8 @@ func (l *Ledger) Spooled(input string, n int) {
 	})
 }
 
-// Unspooled moves records from the spool back to pending.
+// Unspooled moves n records of the input from the account of spooled ones back to pending, when
+// they are read from the spool to be sent, or before they end in another way.
 func (l *Ledger) Unspooled(input string, n int) {
 	l.change(input, func(a *account) {
 		a.spooled -= uint64(n)
@@ -192,8 +202,9 @@ func (l *Ledger) Unspooled(input string, n int) {
 	})
 }
 
-// Joined ends pending records that were replaced: their ranges were read again with other
-// settings, and the records found there were entered by Restored.
+// Joined moves n pending records of the input to the account of filtered ones. Their ranges were
+// read again with other settings; the records found there replace them, and are counted by
+// Restored.
 func (l *Ledger) Joined(input string, n int) {
 	l.change(input, func(a *account) {
 		a.pending -= uint64(n)
@@ -210,8 +221,8 @@ func (l *Ledger) Snapshot() map[string]Books {
 	return inputs
 }
 
-// Report copies the books of every input and what every table got, all at one
-// instant. The caller owns the copies.
+// Report returns the books of every input, by name, and how the records for every table ended, all
+// at one instant. The caller owns the copies.
 func (l *Ledger) Report() (inputs map[string]Books, tables map[Table]Ends) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,7 +30,8 @@ const maxWords = 1 << 16
 // Fail sets Bad: what was read makes no sense to the caller.
 func (r *Reader) Fail() { r.B, r.Bad = nil, true }
 
-// Uint reads an unsigned varint.
+// Uint reads an unsigned varint. If there is none at the front of the data, it returns 0 and sets
+// Bad.
 func (r *Reader) Uint() uint64 {
 	v, n := binary.Uvarint(r.B)
 	if n <= 0 {
@@ -41,7 +42,7 @@ func (r *Reader) Uint() uint64 {
 	return v
 }
 
-// Int reads a zigzag varint.
+// Int reads a zigzag varint. If there is none at the front of the data, it returns 0 and sets Bad.
 func (r *Reader) Int() int64 {
 	v, n := binary.Varint(r.B)
 	if n <= 0 {
@@ -52,7 +53,8 @@ func (r *Reader) Int() int64 {
 	return v
 }
 
-// Take returns the next n bytes, which are not copied.
+// Take returns the next n bytes: a part of r.B, not a copy. If fewer are left it returns nil and
+// sets Bad.
 func (r *Reader) Take(n uint64) []byte {
 	if n > uint64(len(r.B)) {
 		r.Fail()
@@ -63,8 +65,9 @@ func (r *Reader) Take(n uint64) []byte {
 	return v
 }
 
-// Count reads how many things follow that take at least size bytes each, so
-// that a wrong count allocates nothing.
+// Count reads the number of entries of a list that follows. size is the least number of bytes of an
+// entry: for a number of entries that cannot fit in the rest of the data, Count returns 0 and sets
+// Bad. So the caller can allocate the list, whatever a damaged file says.
 func (r *Reader) Count(size int) int {
 	n := r.Uint()
 	if n > uint64(len(r.B)/size) {
@@ -74,7 +77,8 @@ func (r *Reader) Count(size int) int {
 	return int(n)
 }
 
-// Fixed reads eight bytes.
+// Fixed reads a number of eight bytes, little-endian. At the end of the data it returns 0 and sets
+// Bad.
 func (r *Reader) Fixed() uint64 {
 	if b := r.Take(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
@@ -82,7 +86,8 @@ func (r *Reader) Fixed() uint64 {
 	return 0
 }
 
-// Small reads an unsigned varint of at most limit.
+// Small reads an unsigned varint that must not exceed limit. If it does, or if there is none, it
+// returns 0 and sets Bad.
 func (r *Reader) Small(limit uint64) int {
 	v := r.Uint()
 	if v > limit {
@@ -95,7 +100,9 @@ func (r *Reader) Small(limit uint64) int {
 // Bytes reads bytes with their length, which are not copied.
 func (r *Reader) Bytes() []byte { return r.Take(r.Uint()) }
 
-// String reads a string with its length.
+// String reads a string that its length precedes. If r.Words is not nil, equal strings share one
+// copy, which is kept there; the map is emptied when it is full. At the end of the data it returns
+// "" and sets Bad.
 func (r *Reader) String() string {
 	b := r.Bytes()
 	if r.Words == nil {
@@ -112,7 +119,7 @@ func (r *Reader) String() string {
 	return s
 }
 
-// Byte reads one byte.
+// Byte reads one byte. At the end of the data it returns 0 and sets Bad.
 func (r *Reader) Byte() byte {
 	if b := r.Take(1); b != nil {
 		return b[0]
@@ -126,7 +133,9 @@ func (r *Reader) Bool() bool { return r.Byte() != 0 }
 // ID reads a batch id.
 func (r *Reader) ID() (id record.BatchID) { copy(id[:], r.Take(16)); return id }
 
-// File reads the identity of a generation of a file, under which its position is stored.
+// File reads what identifies one generation of a file (what it holds until it is truncated or
+// rewritten): the input, the id of the file and the number of the generation. Bad says afterwards
+// if it was damaged.
 func (r *Reader) File() (f record.File) {
 	f.Input = r.String()
 	f.ID = record.FileID(r.Fixed())
@@ -134,7 +143,9 @@ func (r *Reader) File() (f record.File) {
 	return f
 }
 
-// Span reads a range that was written as its distance from last.
+// Span reads a range of byte offsets, which is stored as the distance of its start from last, and
+// its length. Writer.Span wrote it with the same last. A range below 0 or with a negative length
+// sets Bad.
 func (r *Reader) Span(last int64) record.Span {
 	s := record.Span{Start: last + r.Int()}
 	s.End = s.Start + r.Int()
@@ -151,7 +162,9 @@ func (r *Reader) Payload() (p record.Payload, hadLens bool) {
 	return p, hadLens
 }
 
-// PayloadInto is Payload into a payload that was used before: its slices are reused.
+// PayloadInto reads a payload, without Body and Lens, into p, whose Cover and Pieces it reuses to
+// save allocations. hadLens says that the payload that was written had a Lens. If r.Bad is set
+// afterwards, p is of no use.
 func (r *Reader) PayloadInto(p *record.Payload) (hadLens bool) {
 	*p = record.Payload{Cover: p.Cover[:0], Pieces: p.Pieces[:0]}
 	p.ID, p.Replaces, p.Attempt = r.ID(), r.ID(), r.Small(math.MaxInt32)
@@ -166,7 +179,9 @@ func (r *Reader) PayloadInto(p *record.Payload) (hadLens bool) {
 	return hadLens
 }
 
-// ranges reads the cover and the pieces of a payload.
+// ranges reads the ranges of a payload into p: first a table of the files, then the extents of
+// Cover and the pieces, which name a file by its index in the table. Each range is relative to the
+// end of the previous one of the same file. It stops when r.Bad is set.
 func (r *Reader) ranges(p *record.Payload) {
 	n := r.Count(10)
 	files, last := slices.Grow(r.files[:0], n)[:n], slices.Grow(r.last[:0], n)[:n]
@@ -175,7 +190,7 @@ func (r *Reader) ranges(p *record.Payload) {
 		files[i] = r.File()
 	}
 	clear(last)
-	for range r.Count(11) {
+	for range r.Count(11) { // an extent takes 11 bytes at least
 		i := r.index(files)
 		if i < 0 {
 			return
@@ -185,7 +200,7 @@ func (r *Reader) ranges(p *record.Payload) {
 		p.Cover = append(p.Cover, c)
 	}
 	clear(last)
-	for range r.Count(4) {
+	for range r.Count(4) { // a piece takes 4 bytes at least
 		i := r.index(files)
 		if i < 0 {
 			return
@@ -196,7 +211,7 @@ func (r *Reader) ranges(p *record.Payload) {
 	}
 }
 
-// index reads a place in the table of files; -1 where there is none.
+// index reads an index into the table files. If it is out of range, index returns -1 and sets Bad.
 func (r *Reader) index(files []record.File) int {
 	i := r.Uint()
 	if i >= uint64(len(files)) {

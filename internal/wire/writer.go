@@ -35,7 +35,7 @@ func (w *Writer) String(v string) { w.Uint(uint64(len(v))); w.B = append(w.B, v.
 // Byte appends one byte as it is.
 func (w *Writer) Byte(v byte) { w.B = append(w.B, v) }
 
-// Bool appends one byte.
+// Bool appends one byte: 1 for true, 0 for false.
 func (w *Writer) Bool(v bool) {
 	if v {
 		w.Byte(1)
@@ -47,24 +47,24 @@ func (w *Writer) Bool(v bool) {
 // ID appends the sixteen bytes of a batch id.
 func (w *Writer) ID(id record.BatchID) { w.B = append(w.B, id[:]...) }
 
-// File appends the identity of a generation of a file, under which its position is stored.
+// File appends what identifies one generation of a file (what it holds until it is truncated or
+// rewritten): the input, the id of the file and the number of the generation.
 func (w *Writer) File(f record.File) {
 	w.String(f.Input)
 	w.Fixed(uint64(f.ID))
 	w.Uint(uint64(f.Generation))
 }
 
-// Span appends a range as its distance from last, mostly nothing, and its
-// length.
+// Span appends a range as the distance of its start from last and its length. last is the end of
+// the range before, so that the distance mostly is 0 and takes one byte.
 func (w *Writer) Span(s record.Span, last int64) {
 	w.Int(s.Start - last)
 	w.Int(s.Len())
 }
 
-// Payload appends everything of p but Body and Lens; hadLens says that there
-// was a Lens. Files come first, in a table that the ranges point into, and each
-// range begins where the last one of its file ended unless it says otherwise: a
-// piece takes about six bytes.
+// Payload appends everything of p but Body and Lens; hadLens says whether the payload has a Lens,
+// as Reader.Payload will return it. The ranges come last and are small: a piece takes about six
+// bytes.
 func (w *Writer) Payload(p *record.Payload, hadLens bool) {
 	w.ID(p.ID)
 	w.ID(p.Replaces)
@@ -85,7 +85,9 @@ func (w *Writer) Payload(p *record.Payload, hadLens bool) {
 	w.ranges(p)
 }
 
-// ranges writes the cover and the pieces of a payload.
+// ranges appends the ranges of a payload: first a table of the files, then the extents of Cover and
+// the pieces, which name a file by its index in the table. Each range is relative to the end of the
+// previous one of the same file, at first to 0.
 func (w *Writer) ranges(p *record.Payload) {
 	files, index := filesOf(p)
 	w.Uint(uint64(len(files)))
@@ -112,8 +114,8 @@ func (w *Writer) ranges(p *record.Payload) {
 	}
 }
 
-// filesOf lists the files of a payload, each once, and where in the list each
-// of them is.
+// filesOf returns the files that the ranges of a payload are in, each once, and the index of each
+// in that list.
 func filesOf(p *record.Payload) (files []record.File, index map[record.File]int) {
 	index = map[record.File]int{}
 	add := func(f record.File) {
