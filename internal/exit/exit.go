@@ -29,7 +29,7 @@ type Error struct {
 	Err  error // nil: nothing is printed
 }
 
-// Error is the text of the error, or the exit code if there is none.
+// Error returns the text of e.Err, or "exit" and the code if e.Err is nil.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit %d", e.Code)
@@ -50,8 +50,8 @@ func Usagef(format string, args ...any) error {
 	return With(Usage, fmt.Errorf(format, args...))
 }
 
-// Reading makes an error of reading state that lies on disk, with what a person can do
-// about it.
+// Reading returns err, an error of reading the state of the agent on disk, with exit code 1 and,
+// for a missing folder or permission, with what to do.
 func Reading(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -62,8 +62,8 @@ func Reading(err error) error {
 	return With(Failed, err)
 }
 
-// Words are the text of an error, in which nothing can steer a terminal: it may name a
-// file. Its lines stay lines.
+// Words returns the text of err for a terminal: a line with control characters, which can come from
+// a file name, is quoted. Line ends stay.
 func Words(err error) string {
 	all := strings.Split(err.Error(), "\n")
 	for i, line := range all {

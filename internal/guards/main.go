@@ -26,6 +26,8 @@ import (
 // page is where the table with the results goes, from the root of the module.
 const page = "docs/guards.md"
 
+// main runs all guards, or those that -only matches, and exits with code 1 if a test does not
+// notice that one is missing.
 func main() {
 	only := flag.String("only", "", "take out guards alone whose file, name or test matches this `expression`")
 	limit := flag.Duration("limit", time.Hour, "give up after this `time`")

@@ -15,7 +15,8 @@ What is replaced by what is in ` + "`internal/guards/guards.txt`" + `. An ordina
 
 `
 
-// render returns the page docs/guards.md.
+// render returns the text of docs/guards.md: a table of all guards (lines of code that a safety
+// promise rests on), each with the test that failed without it. took is how long the run took.
 func render(all []*guard, took time.Duration) []byte {
 	var b strings.Builder
 	b.WriteString(head)

@@ -72,8 +72,9 @@ func parse(text string) (all []*guard, err error) {
 	return all, nil
 }
 
-// load reads the table and the files it is about. The error names all entries that do not
-// fit the source any more.
+// load returns the guards of guards.txt, each with the text of its source file and the same text
+// without the guard. The text that an entry quotes must be in the file exactly once; the error
+// names all entries of which that is not true. root is the folder of the module.
 func load(root string) ([]*guard, error) {
 	all, err := parse(text)
 	if err != nil {

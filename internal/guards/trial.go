@@ -18,8 +18,10 @@ type trial struct {
 	sound      map[string]bool // tests that pass with all guards in place
 }
 
-// takeOut runs the tests of a guard without it, and notes which one failed. The same tests
-// have to pass with it.
+// takeOut runs the tests of the guard g, a line of code, without that line, and sets g.caught to
+// the test that fails; "" if all pass. The same tests must pass with the line, which is checked
+// once for each set of tests. The source is not changed: the compiler gets the changed file as an
+// overlay.
 func (t *trial) takeOut(ctx context.Context, g *guard) error {
 	if key := g.Package + " " + g.Tests; !t.sound[key] {
 		failed, err := t.test(ctx, g, "")
@@ -54,7 +56,7 @@ func (t *trial) takeOut(ctx context.Context, g *guard) error {
 // event is what is read of a line of go test -json.
 type event struct{ Action, Test, Output, FailedBuild string }
 
-// builds is what the compiler said.
+// builds returns what the compiler printed, from out, the output of go test -json.
 func builds(out []byte) (text string) {
 	for line := range bytes.Lines(out) {
 		var e event
@@ -65,8 +67,9 @@ func builds(out []byte) (text string) {
 	return text
 }
 
-// test runs the tests of a guard and returns the first that fails; empty: all pass. That
-// no test is run, or that the source does not build, is an error.
+// test runs the tests of a guard and returns the name of the first that fails; "" if all pass.
+// overlay is a file for go test -overlay, or "" for the source as it is. It is an error if no test
+// matches, or if the source does not build.
 func (t *trial) test(ctx context.Context, g *guard, overlay string) (failed string, err error) {
 	args := []string{"test", "-json", "-short", "-failfast", "-vet=off", "-p", "1", "-timeout", "3m", "-run", "^(" + g.Tests + ")$"}
 	if overlay != "" {
@@ -102,7 +105,7 @@ func (t *trial) test(ctx context.Context, g *guard, overlay string) (failed stri
 	switch {
 	case !ran:
 		return "", fmt.Errorf("no test of %s matches %q: %s%s", g.Package, g.Tests, said.Bytes(), out)
-	case err != nil && failed == "": // the process ended in the midst of it
+	case err != nil && failed == "": // the process died, for example by a panic: the running test has failed
 		failed, _, _ = strings.Cut(running, "/")
 	}
 	return failed, nil

@@ -34,7 +34,9 @@ const textWidth = 80
 // textLines is how many lines of a record are shown.
 const textLines = 6
 
-// beforeAfter reads a whole file as an input reads it, and prints its records and counts.
+// beforeAfter reads one file as the input reads it, but from its beginning and sending nothing:
+// v.File, or else the newest file of the input. It prints the first records before and after, and
+// counts for the whole file. Its errors have exit codes, except those of writing.
 func (v *Preview) beforeAfter(ctx context.Context, in *config.Input) error {
 	b := &beforeAfter{Preview: v, in: in, path: v.File, seen: make(map[string]bool), shown: []map[string]any{}}
 	if b.path == "" {
@@ -68,7 +70,9 @@ func (v *Preview) beforeAfter(ctx context.Context, in *config.Input) error {
 	return b.sum(&trial.Counts)
 }
 
-// record shows a record if it is one of the first b.Records, or the first with its fate.
+// record is called for each record of the file. It prints the record, or keeps it for the JSON
+// document, if it is one of the first b.Records or the first with one of its fates (what becomes of
+// a record).
 func (b *beforeAfter) record(one *pipeline.Tried) error {
 	isNew := false
 	for _, fate := range fates(one) {
@@ -86,7 +90,8 @@ func (b *beforeAfter) record(one *pipeline.Tried) error {
 	return nil
 }
 
-// fates returns in words what becomes of a record, or of several records that are read together.
+// fates returns in words what becomes of a record, such as "sent as it is" or "left out: blank".
+// There can be several, since one record of the file can become several, or none.
 func fates(one *pipeline.Tried) (all []string) {
 	if one.Message != "" {
 		all = append(all, "quarantine, "+string(one.Reason))
@@ -114,7 +119,8 @@ func fates(one *pipeline.Tried) (all []string) {
 	return all
 }
 
-// leftOutBy is why a record is not sent, for people.
+// leftOutBy returns in words why a record is not sent. reason is the one under which it is counted:
+// a fixed word such as "blank", or the name of a rule.
 func leftOutBy(reason string) string {
 	switch reason {
 	case "keep":
@@ -127,7 +133,8 @@ func leftOutBy(reason string) string {
 	return "left out by " + reason
 }
 
-// show prints a record: its offset, its fates, its bytes before and its bytes as sent.
+// show prints a record: its offset and its fates, then its text in the file (-) and what is sent of
+// it (+), or one text (=) if it is sent as it is.
 func (b *beforeAfter) show(one *pipeline.Tried) {
 	style, head := "32", strings.Join(fates(one), "; ")
 	switch {
@@ -156,7 +163,9 @@ func (b *beforeAfter) show(one *pipeline.Tried) {
 	}
 }
 
-// text prints the bytes of a record, cut into lines that fit.
+// text prints the bytes of a record in lines of at most textWidth characters, after sign in the
+// first line. It prints at most textLines lines and how many more there are. Control characters are
+// quoted. style is a colour of Paint, or "".
 func (b *beforeAfter) text(sign, style string, text []byte) {
 	var lines []string
 	for line := range strings.Lines(string(text)) {
@@ -189,8 +198,8 @@ func cutAt(text string, width int) (lines []string) {
 	return append(lines, text)
 }
 
-// wordsOf breaks text between words into lines of at most textWidth characters. Lines
-// after the first are indented.
+// wordsOf breaks text between words into lines of at most textWidth characters. Lines after the
+// first begin with indent spaces.
 func wordsOf(text string, indent int) []string {
 	var lines []string
 	for _, line := range console.Wrapped(text, textWidth-indent) {
@@ -202,7 +211,9 @@ func wordsOf(text string, indent int) []string {
 	return lines
 }
 
-// document is the JSON document of a record. Bytes that are not UTF-8 are base64 there.
+// document returns the JSON document of a record for --json: its place in the file, its bytes
+// before and after, and what was done to it. Bytes that are not UTF-8 are in base64, under a name
+// with "_base64".
 func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
 	doc := map[string]any{"offset": one.Start, "length": one.End - one.Start, "unchanged": one.Unchanged(), "unparsed": one.Unparsed}
 	put := func(name string, text []byte) {
@@ -233,7 +244,8 @@ func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
 	return doc
 }
 
-// sum prints how many records of the file have which fate.
+// sum prints the counts n of the whole file: how many records were sent, changed, left out and
+// quarantined, each with its share of all records and its reason.
 func (b *beforeAfter) sum(n *pipeline.Counts) error {
 	fmt.Fprintf(b.Out, "\n%s\n", b.Out.Paint("1", fmt.Sprintf("%s, %s", units.Counted(n.Read, "record"), telemetry.BytesText(n.BytesRead))))
 	row := func(count int, what string) {

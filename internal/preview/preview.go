@@ -36,8 +36,9 @@ type Preview struct {
 	Words   io.Writer      // for what a person is told beside them
 }
 
-// Run shows what the input of this name would send next, or with Compare what it makes of
-// a file. Its errors say the exit code.
+// Run prints the next request that the input of this name would make, after what the agent has
+// dealt with already, or with v.Compare what the input makes of one file. Nothing is sent. Its
+// errors have exit codes, except those of writing.
 func (v *Preview) Run(ctx context.Context, cfg *config.Config, name string) error {
 	i := slices.IndexFunc(cfg.Inputs, func(in config.Input) bool { return in.Name == name })
 	if i < 0 {
@@ -66,7 +67,9 @@ func (v *Preview) Run(ctx context.Context, cfg *config.Config, name string) erro
 	return v.show(cfg, in, p, c)
 }
 
-// show prints the request for a payload.
+// show prints the request that would carry the payload p: its headers, with the token masked, and
+// the first v.Records records of its body before gzip. c has what was left out or rejected on the
+// way. With v.JSON it prints one document.
 func (v *Preview) show(cfg *config.Config, in *config.Input, p *record.Payload, c *pipeline.Peek) error {
 	to, err := endpoint.New(endpoint.KeyOf(in.Cluster, cfg.Clusters[in.Cluster], cfg), nil, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -104,7 +107,9 @@ func (v *Preview) show(cfg *config.Config, in *config.Input, p *record.Payload, 
 	return v.Out.Record(sample)
 }
 
-// document is the JSON document of a request.
+// document returns the JSON document of the request req for the payload p: its headers, the ranges
+// of files that it has, and sample, the beginning of its body. A sample that is not UTF-8 is in
+// base64.
 func (v *Preview) document(req *http.Request, p *record.Payload, sample []byte, c *pipeline.Peek) any {
 	doc := map[string]any{
 		"method": req.Method, "url": req.URL.String(), "headers": req.Header, "content_length": req.ContentLength,
@@ -119,7 +124,8 @@ func (v *Preview) document(req *http.Request, p *record.Payload, sample []byte, 
 	return doc
 }
 
-// firstOf returns the first lines of a body, at most 64 KiB.
+// firstOf returns the beginning of raw, a body before gzip: as many lines as records, at most 64
+// KiB. It is a part of raw, not a copy.
 func firstOf(raw []byte, records int) []byte {
 	const most = 64 << 10
 	end := 0

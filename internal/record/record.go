@@ -38,7 +38,8 @@ type Route struct {
 	Mapping  string // empty: none
 }
 
-// String is for logs; it is never parsed.
+// String returns the route as text for logs, without the cluster, such as "db.table (JSON, mapping
+// m)".
 func (r Route) String() string {
 	s := r.Database + "." + r.Table + " (" + string(r.Format)
 	if r.Mapping != "" {
@@ -54,7 +55,7 @@ type FileID uint64
 // String is the 16 hex digits that logs, quarantine lines and stamps show.
 func (id FileID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
-// ParseFileID reads what String wrote.
+// ParseFileID returns the file id that s has, in the 16 hex digits that FileID.String writes.
 func ParseFileID(s string) (FileID, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
@@ -142,7 +143,7 @@ const MaxPieces = 4096
 // BatchID names a payload in the journal and on the wire.
 type BatchID [16]byte
 
-// String is the usual form of a UUID.
+// String returns the id in the usual form of a UUID, in lower case.
 func (id BatchID) String() string {
 	var b [36]byte
 	hex.Encode(b[0:8], id[0:4])
@@ -196,7 +197,8 @@ const (
 	Withheld uint64 = 2 // set by rules that keep something of a record from getting out; only with Reshaped
 )
 
-// Inputs calls f with each input that has records in p, and how many.
+// Inputs calls f with each input that has records in the payload, and how many it has. An input
+// whose pieces do not stand together comes more than once.
 func (p *Payload) Inputs(f func(input string, records int)) {
 	for i := 0; i < len(p.Pieces); {
 		in, n := p.Pieces[i].File.Input, 0
@@ -216,8 +218,8 @@ type Lot struct {
 	Bytes   int64 // of a payload before gzip; in the file where they were in no payload; 0 where nobody knows any more
 }
 
-// Lots calls f with the records of each input in p. Their bytes add up to RawBytes: an
-// input has the share of its records.
+// Lots calls f with one Lot for each input of the payload: the number of its records and its part
+// of RawBytes, by the number of records. The bytes of all lots add up to RawBytes.
 func (p *Payload) Lots(f func(Lot)) {
 	records, bytes := p.Records, int64(p.RawBytes)
 	p.Inputs(func(input string, n int) {
@@ -230,7 +232,8 @@ func (p *Payload) Lots(f func(Lot)) {
 	})
 }
 
-// Share is how many bytes before gzip so many records of p have on average.
+// Share returns how many bytes before gzip this many records of the payload have on average; 0 if
+// the payload has no records.
 func (p *Payload) Share(records int) int64 {
 	if p.Records == 0 {
 		return 0
@@ -310,7 +313,8 @@ type Rejected struct {
 	Header []byte
 }
 
-// Withhold takes the bytes away from a record of which it is not known what may get out.
+// Withhold removes the bytes of a record for quarantine and says so in its Message. It is for
+// records of an input that redacts, if it is not known which of their bytes are secret.
 func (x *Rejected) Withhold() {
 	x.Data, x.Truncated, x.Redacted = nil, true, true
 	if x.Message != "" {
@@ -374,7 +378,8 @@ type FileInfo struct {
 	Packed Packed
 }
 
-// Paths are where the file was when last seen.
+// Paths returns the path of the file when it was last seen and, if links led to another folder,
+// also the path there.
 func (i *FileInfo) Paths() []string {
 	if i.Real == "" {
 		return []string{i.Path}

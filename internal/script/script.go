@@ -18,12 +18,14 @@ type Statement struct {
 	Line int    // in which it begins, from 1
 }
 
-// Split returns the statements of a text in their order; none for a text of
-// comments and space.
+// Split returns the queries and commands in text, in their order; none if it has only comments and
+// space. Statements that prepare a query (let, set, declare, alias, restrict) are put before every
+// query after them in their block, or in the next block that has a query. They are a statement of
+// their own if no query follows.
 func Split(text string) []Statement {
 	var all []Statement
-	var before []piece // what prepares
-	used := false      // a query followed what prepares
+	var before []piece // statements that prepare the next queries
+	used := false      // a query followed them
 	for _, p := range pieces(text) {
 		if p.leads && used {
 			before, used = nil, false
@@ -63,7 +65,8 @@ func Complete(text string) bool {
 	return len(all) == 0 || all[len(all)-1].closed && !all[len(all)-1].prepares()
 }
 
-// joined puts the pieces of a statement together: what prepares the query, and the query.
+// joined returns the statement that is sent for a query: the pieces that prepare it and the query
+// itself, joined by semicolons.
 func joined(all []piece) Statement {
 	var text []string
 	for _, p := range all {
@@ -88,7 +91,8 @@ func (p piece) prepares() bool {
 	return slices.Contains([]string{"let", "set", "declare", "alias", "restrict"}, p.word)
 }
 
-// pieces divides a text at its semicolons and blank lines.
+// pieces returns the parts of text between semicolons and blank lines, without empty ones. Those
+// inside of strings, comments and brackets do not count.
 func pieces(text string) (all []piece) {
 	s := scanner{text: text}
 	for {
@@ -108,8 +112,9 @@ type scanner struct {
 	some  bool // there was a piece
 }
 
-// next returns the next piece of the text; false: there is none. typed says that a person types
-// the text: then a blank line ends the piece even if the next line could continue it.
+// next returns the next piece (the text up to a semicolon or a blank line) and moves behind it;
+// false if there is none. typed says that a person types the text: then a blank line always ends
+// the piece, also inside of brackets or before a line that begins with a pipe.
 func (s *scanner) next(typed bool) (piece, bool) {
 	s.skip()
 	if s.at == len(s.text) {
@@ -127,8 +132,8 @@ func (s *scanner) next(typed bool) (piece, bool) {
 	return p, true
 }
 
-// skip moves to the next statement: over space, semicolons, and comments that no statement
-// follows in their block.
+// skip moves s.at to the next statement: over space, semicolons, and comments that no statement
+// follows in their block. It sets s.block if it passes a blank line, which ends a block.
 func (s *scanner) skip() {
 	for s.at < len(s.text) {
 		switch c := s.text[s.at]; {
@@ -147,7 +152,9 @@ func (s *scanner) skip() {
 	}
 }
 
-// end is where the piece that begins here does.
+// end returns the offset at which the piece that begins at s.at ends: that of a semicolon outside
+// of brackets, strings and comments, that of a blank line, or the length of the text. word is the
+// first word of the piece; commands with <| have an end of their own. typed is that of next.
 func (s *scanner) end(word string, typed bool) int {
 	depth, semicolons := 0, true
 	for i := s.at; i < len(s.text); {
@@ -159,12 +166,12 @@ func (s *scanner) end(word string, typed bool) int {
 			i += lineEnd(rest)
 		case strings.HasPrefix(rest, "<|") && strings.HasPrefix(word, "."):
 			switch {
-			case strings.HasPrefix(word, ".execute"): // a script of its own
+			case strings.HasPrefix(word, ".execute"): // .execute script: all that follows is its script
 				return len(s.text)
-			case strings.HasPrefix(word, ".ingest"):
+			case strings.HasPrefix(word, ".ingest"): // .ingest inline: rows of data follow
 				return i + rows(rest)
 			}
-			semicolons = false // they are those of the query
+			semicolons = false // they separate statements of the query after <|
 			i += 2
 		case c == ';' && depth == 0 && semicolons:
 			return i
@@ -181,7 +188,8 @@ func (s *scanner) end(word string, typed bool) int {
 	return len(s.text)
 }
 
-// rows is how long the rows are that begin a text: a blank line ends them.
+// rows returns the length of the rows of data at the start of text, which a blank line or the end
+// of text ends.
 func rows(text string) int {
 	for i := range len(text) {
 		if text[i] == '\n' && blank(text[i+1:]) {
@@ -243,7 +251,7 @@ func blank(text string) bool {
 
 func isSpace(c byte) bool { return strings.IndexByte(space, c) >= 0 }
 
-// lineEnd returns the length of the first line.
+// lineEnd returns the length of the first line of text, without its line feed.
 func lineEnd(text string) int {
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		return i
@@ -251,8 +259,9 @@ func lineEnd(text string) int {
 	return len(text)
 }
 
-// firstWord is the first word of the block behind comments and space, in lower
-// case, with its dot if it has one; empty: there is none.
+// firstWord returns the first word of text after comments and space, in lower case, with a leading
+// dot; "" if a blank line or the end of text comes first. If text begins with another character,
+// such as a bracket, it returns that.
 func firstWord(text string) string {
 	for {
 		trimmed := strings.TrimLeft(text, " \t\r")
@@ -276,8 +285,8 @@ func firstWord(text string) string {
 	return strings.ToLower(text[:n])
 }
 
-// Quoted reports whether a text ends inside of a string or a comment, where its
-// words are none of the language.
+// Quoted reports whether the end of text is inside of a string literal or a comment, where words
+// are not words of KQL.
 func Quoted(text string) bool {
 	for i := 0; i < len(text); {
 		rest := text[i:]

@@ -24,8 +24,9 @@ import (
 // lockName is the file in state_dir that says who has it, for people.
 const lockName = "LOCK"
 
-// Lock makes a state_dir and takes it for this process alone, until what it returns
-// is closed. Its errors have exit codes.
+// Lock creates the folder dir, the state_dir, if it is missing, and locks it for this process until
+// the caller closes the result. It fails if another agent has it or if other users may write to it.
+// Its errors have exit codes.
 func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 	if err := makeStateDir(filepath.Clean(dir), log); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = lock.Close() // there is another reason to end
+			_ = lock.Close() // the error to return is err
 		}
 	}()
 	folder, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -60,7 +61,7 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 // cut could remove it with all its content. If the disk cannot promise that, makeStateDir logs it
 // and the agent continues.
 func makeStateDir(dir string, log *slog.Logger) error {
-	var above []string // of each folder that is made
+	var above []string // the parents of the folders that are created, which have their names
 	for up := dir; ; up = filepath.Dir(up) {
 		if _, err := os.Lstat(up); !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -79,9 +80,9 @@ func makeStateDir(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// writePid says who has the folder, for the message above alone: the lock itself is the
-// kernel's. On a disk that cannot be written the message lacks it, and so it does where
-// something else than a file has the name.
+// writePid writes the process id to the file LOCK in the folder. Another agent that finds the
+// folder locked shows it in its error; the lock itself does not depend on the file. If the file
+// cannot be written, or is no regular file, nothing is written.
 func writePid(folder *os.File) {
 	// Not by way of os.Root, which follows a link that leads to a file in the folder.
 	fd, err := unix.Openat(int(folder.Fd()), lockName, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -95,7 +96,9 @@ func writePid(folder *os.File) {
 	}
 }
 
-// private returns an error, with exit code 78, if others may write to state_dir.
+// private returns an error, with exit code 78, if other users than the agent's may write to
+// state_dir. folder is the open state_dir, dir its path for the message. A failure to find out is
+// an error too.
 func private(folder *os.File, dir string) error {
 	st, err := folder.Stat()
 	if err != nil {
@@ -127,7 +130,8 @@ func pidIn(path string) string {
 	return ""
 }
 
-// readRegular reads the beginning of a file that is no link and no FIFO.
+// readRegular returns the first 32 bytes of the file at path, enough for a process id. It fails if
+// the file is a link, and does not block on a FIFO.
 func readRegular(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {

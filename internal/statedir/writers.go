@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Writers returns who else may write to a folder of the agent (who), and the argument of chmod
-// that ends that (how); both are empty if nobody may. It judges by the mode and the group of the
-// folder, and by the groups of the agent. The owner counts as trusted, and so does a group that
-// the agent is in, as with volumes that are shared by group. The sticky bit is not enough: it
-// keeps others from removing names, but not from creating one before the agent does.
+// Writers returns who else may write to a folder of the agent (who), and the argument of chmod that
+// ends that (how); both are "" if nobody may. mode and gid are those of the folder, groups are
+// those that the agent is in. The owner counts as trusted, and so does a group of the agent, as
+// with volumes that are shared by group. A sticky bit does not help: others could still create a
+// file before the agent does.
 func Writers(mode fs.FileMode, gid int, groups []int) (who, how string) {
 	group := mode&0o020 != 0 && !slices.Contains(groups, gid)
 	switch {

@@ -27,7 +27,8 @@ type Notifier struct {
 	ended  <-chan struct{} // closed when nothing more is sent
 }
 
-// NewNotifier returns nil where no service manager listens.
+// NewNotifier returns a notifier for the service manager that started this process; nil, which
+// sends nothing, if there is none. The caller closes it.
 func NewNotifier(log *slog.Logger) *Notifier {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return nil
@@ -44,8 +45,8 @@ func startNotifier(log *slog.Logger, send func(string) error) *Notifier {
 	return n
 }
 
-// Tell queues a state for the service manager and returns at once. It replaces a state of the
-// same kind that was not sent yet, so that no more states wait than there are kinds.
+// Tell queues a state in the form of sd_notify, such as "READY=1", and returns at once. It replaces
+// a state with the same name that was not sent yet, so that the queue stays short.
 func (n *Notifier) Tell(state string) {
 	if n == nil {
 		return
@@ -57,7 +58,7 @@ func (n *Notifier) Tell(state string) {
 	n.wake()
 }
 
-// wake makes the notifier send what changed.
+// wake makes pass look again at the queue and at n.closed.
 func (n *Notifier) wake() {
 	select {
 	case n.more <- struct{}{}:
@@ -65,7 +66,8 @@ func (n *Notifier) wake() {
 	}
 }
 
-// pass sends one state after the other until it is closed and all are sent.
+// pass sends the queued states one after the other, in a goroutine of its own, until the notifier
+// is closed and the queue is empty. A state that cannot be sent is logged and left out.
 func (n *Notifier) pass() {
 	for {
 		n.mu.Lock()
@@ -89,8 +91,8 @@ func (n *Notifier) pass() {
 	}
 }
 
-// Close sends the states that wait, for at most the given time: a service manager that does not
-// read its socket does not hold up the agent.
+// Close ends the notifier after the queued states are sent, but waits for that at most the given
+// time: a service manager that does not read its socket must not hold up the agent.
 func (n *Notifier) Close(wait time.Duration) {
 	if n == nil {
 		return

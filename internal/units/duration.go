@@ -17,8 +17,9 @@ const Day = 24 * time.Hour
 
 var errDurationForm = errors.New("want a duration such as 500ms, 30s, 1h30m or 7d")
 
-// ParseDuration reads a duration as it is written in the configuration. Days,
-// where given, come first and are whole.
+// ParseDuration reads a duration as it is written in the configuration, such as 500ms, 1h30m, 7d or
+// 1d12h. Days come first and are whole. A number other than 0 needs a unit, and nothing is
+// negative.
 func ParseDuration(s string) (Duration, error) {
 	if allDigits(s) && strings.Trim(s, "0") != "" {
 		return 0, errors.New("a unit is missing; want a duration such as 500ms, 30s or 7d")
@@ -47,8 +48,8 @@ func ParseDuration(s string) (Duration, error) {
 // D is the duration as the standard library wants it.
 func (d Duration) D() time.Duration { return time.Duration(d) }
 
-// String writes whole days as days and leaves out what is zero: 7d, 24h as
-// 1d, 1h30m, 500ms. ParseDuration reads the same time back.
+// String returns the duration as text that ParseDuration reads back: whole days as days, and
+// without parts that are zero, such as 7d, 1h30m or 500ms.
 func (d Duration) String() string {
 	t := d.D()
 	if t <= 0 {
@@ -74,7 +75,8 @@ func (d Duration) String() string {
 // MarshalText writes what String does.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what ParseDuration does.
+// UnmarshalText sets d to the duration in text, as ParseDuration reads it. After an error d is
+// unchanged.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := ParseDuration(string(text))
 	if err == nil {

@@ -35,9 +35,9 @@ var sizeUnits = []struct {
 
 var errSizeForm = errors.New("want a size such as 512KiB, 4MB or 1GiB")
 
-// ParseSize reads a size as it is written in the configuration. Units are
-// read in any case (kb, KB and kB are the same); a fraction is taken where it
-// comes to whole bytes, as in 1.5GiB.
+// ParseSize reads a number of bytes as it is written in the configuration, such as 512KiB, 4MB or
+// 1000. Units are read in any letter case: kb, KB and kB are all 1000. A fraction such as 1.5GiB is
+// allowed if it is a whole number of bytes.
 func ParseSize(s string) (Size, error) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	factor, err := sizeFactor(s[len(digits):])
@@ -65,7 +65,8 @@ func ParseSize(s string) (Size, error) {
 	return Size(bytes), nil
 }
 
-// sizeFactor returns how many bytes a unit stands for.
+// sizeFactor returns how many bytes a unit such as "MiB" stands for, in any letter case; 1 for no
+// unit, and an error if the unit is not known.
 func sizeFactor(unit string) (Size, error) {
 	if unit == "" {
 		return 1, nil
@@ -78,8 +79,8 @@ func sizeFactor(unit string) (Size, error) {
 	return 0, fmt.Errorf("unknown unit %q; want B, kB, MB, GB, TB (decimal) or KiB, MiB, GiB, TiB (binary)", unit)
 }
 
-// isNumber holds for plain decimals: no sign, no exponent, no underscore, one
-// point at most with a digit on both sides.
+// isNumber reports whether s is a plain decimal number: digits, and at most one point with digits
+// on both sides; no sign, exponent or underscore.
 func isNumber(s string) bool {
 	whole, fraction, point := strings.Cut(s, ".")
 	return allDigits(whole) && (!point || allDigits(fraction))
@@ -89,8 +90,8 @@ func allDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// String writes the size with the largest unit that divides it, so that
-// ParseSize reads the same number of bytes back.
+// String returns the size with the largest unit that divides it, such as 4MiB, and otherwise as a
+// plain number. ParseSize reads the same number of bytes back.
 func (s Size) String() string {
 	for _, u := range sizeUnits {
 		if s != 0 && s%u.size == 0 && u.size > 1 {
@@ -103,7 +104,7 @@ func (s Size) String() string {
 // MarshalText writes what String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what ParseSize does.
+// UnmarshalText sets s to the size in text, as ParseSize reads it. After an error s is unchanged.
 func (s *Size) UnmarshalText(text []byte) error {
 	v, err := ParseSize(string(text))
 	if err == nil {

@@ -24,7 +24,8 @@ func Bad(key, format string, args ...any) error {
 	return &KeyError{Key: key, Problem: fmt.Sprintf(format, args...)}
 }
 
-// OneOf is nil if value is one of allowed, else a KeyError that lists them.
+// OneOf returns nil if value, that of the configuration key key, is one of allowed; otherwise a
+// KeyError that lists the allowed values.
 func OneOf(key, value string, allowed ...string) error {
 	list := ""
 	for i, a := range allowed {
@@ -43,7 +44,7 @@ func OneOf(key, value string, allowed ...string) error {
 	return &KeyError{Key: key, Problem: fmt.Sprintf("%q is not known here; want %s", value, list), Want: allowed}
 }
 
-// Counted is a number with its noun: 1 record, 2 records.
+// Counted returns a number with its noun, which gets an s unless n is 1: "1 record", "2 records".
 func Counted(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

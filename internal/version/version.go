@@ -31,7 +31,8 @@ type Build struct {
 	Platform string `json:"platform"`
 }
 
-// Of reads what the build of the packages set, else what Go noted in a checkout.
+// Of returns what this binary was built from: the values that the release build set, or else the
+// commit that Go recorded in a checkout. Then the version is "devel" with the commit.
 func Of() Build {
 	b := Build{Version: release, Commit: commit, Date: date, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if release != "" {
@@ -58,7 +59,8 @@ func Of() Build {
 	return b
 }
 
-// Write tells it in lines, the version in the first.
+// Write prints the build for people, in lines: the version, the commit and its date if they are
+// known, and the Go version with the platform.
 func (b Build) Write(out io.Writer) error {
 	text := fmt.Sprintln("kusto-agent", b.Version)
 	if b.Commit != "" {
@@ -76,7 +78,7 @@ func (b Build) Write(out io.Writer) error {
 	return err
 }
 
-// Time is that of the commit; nil: it is not known.
+// Time returns the time of the commit; nil if it is not known.
 func (b Build) Time() *time.Time {
 	t, err := time.Parse(time.RFC3339, b.Date)
 	if err != nil {
