@@ -50,7 +50,8 @@ type checking struct {
 	out           console.Output
 }
 
-// run checks everything and prints the findings. The exit code is that of the worst error.
+// run checks everything and prints the findings, as text or as JSON. If there are errors among
+// them, the result has the exit code of the worst and no message.
 func (c *checking) run(ctx context.Context) error {
 	who, err := check.FindService(ctx, c.user)
 	if err != nil {

@@ -136,10 +136,11 @@ NO_COLOR
 : query or mgmt was stopped by a signal.
 `
 
-// prepareManual adds to the commands what cobra otherwise adds only when a command line is run.
+// prepareManual changes the command root for the manual: it adds the command help, which cobra
+// otherwise adds only when a command line is run, and the long text of the page.
 func prepareManual(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
-	root.DisableAutoGenTag = true // it would tell the day of the run
+	root.DisableAutoGenTag = true // its footer would have today's date
 	root.Long = programManual
 }
 

@@ -64,7 +64,8 @@ type watched struct {
 	named           bool // the configuration was
 }
 
-// flags adds the flags that say which agent is asked for its status.
+// flags adds the flags that say which agent is asked for its status, and notes in w.named whether
+// --config is given.
 func (w *watched) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration)")

@@ -135,7 +135,8 @@ func (t *tap) note(line *telemetry.TapLine) (done bool, err error) {
 	return false, nil
 }
 
-// print prints one record: its bytes, or with --json its line.
+// print prints one record: its bytes and a line feed, or with --json raw, its line as the agent
+// sent it.
 func (t *tap) print(line *telemetry.TapLine, raw []byte) error {
 	if t.json {
 		return t.out.Line(raw)

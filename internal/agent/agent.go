@@ -115,7 +115,8 @@ func New(o Options) (_ *Agent, err error) {
 	return a, nil
 }
 
-// lockState locks state_dir for this process, until close.
+// lockState locks state_dir for this process, until close. It fails if another agent uses the
+// folder.
 func (a *Agent) lockState() error {
 	lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 	if err == nil {
@@ -159,7 +160,7 @@ func (a *Agent) openStores() error {
 
 func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }
 
-// openQuarantine opens the folder of quarantined records.
+// openQuarantine opens the folder of quarantined records in state_dir; close closes it.
 func (a *Agent) openQuarantine() error {
 	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log})
 	if err != nil {
@@ -202,7 +203,8 @@ func (a *Agent) buildSender() error {
 	return nil
 }
 
-// buildBatcher makes the batcher, which passes its payloads to the sender.
+// buildBatcher makes the batcher, which forms and compresses payloads and passes them to the
+// sender.
 func (a *Agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
 		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,

@@ -13,7 +13,8 @@ import (
 	"kusto-agent/tail"
 )
 
-// control returns the server of the control socket in state_dir.
+// control returns the server of the control socket in state_dir, over which commands such as files,
+// tap and spool rm ask the agent. It does not listen yet.
 func (a *Agent) control() *telemetry.Control {
 	return telemetry.NewControl(telemetry.ControlOptions{
 		Dir: a.Config.StateDir, Status: a.telemetry.ServeStatus, Files: a.listFiles, Inputs: a.tapInputs, Tap: a.openTap,
@@ -75,7 +76,8 @@ func fileStatus(f tail.FileStatus, now time.Time) telemetry.File {
 	return out
 }
 
-// tapInputs returns the inputs whose records can be tapped.
+// tapInputs returns all inputs with their names, for "kusto-agent tap". Of Avro inputs a tap shows
+// only whole blocks.
 func (a *Agent) tapInputs() (all []telemetry.TapInput) {
 	for _, in := range a.tail.Inputs() {
 		all = append(all, telemetry.TapInput{Name: in.Name, Blocks: in.Format == record.Avro})

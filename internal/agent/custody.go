@@ -215,7 +215,8 @@ func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kus
 	return to.Ingest(ctx, in)
 }
 
-// connect makes a client for the configured cluster with this URL.
+// connect makes a client for the configured cluster with this URL, with the settings of the
+// configuration in force. It fails if no cluster has the URL.
 func (s *straight) connect(url string) (*endpoint.Endpoint, error) {
 	cfg := s.config()
 	for _, name := range slices.Sorted(maps.Keys(cfg.Clusters)) {

@@ -39,8 +39,8 @@ func (a *Agent) weigh(known int64) {
 	BoundHeap(a.inForce.Load(), known)
 }
 
-// Serve runs the agent until SIGTERM or SIGINT, or until a run --once is done. Call it, or Run,
-// once. Its errors have exit codes.
+// Serve runs the agent until ctx ends, until SIGTERM or SIGINT, or until a run --once is done. Call
+// either Serve or Run, once. Its errors have exit codes.
 func (a *Agent) Serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -222,7 +222,8 @@ func (a *Agent) verdict() error {
 	return nil
 }
 
-// logProblems logs what a store found wrong at the start, one line each.
+// logProblems logs what was found wrong when a store was opened, one line each. store is the word
+// for it in the log, such as "spool".
 func logProblems(log *slog.Logger, store string, problems []string) {
 	for _, p := range problems {
 		log.Warn(store + ": " + p)

@@ -71,7 +71,8 @@ func (m *services) make(k endpoint.Key) error {
 	return nil
 }
 
-// discard closes the clients that were newly made, when the configuration is not applied.
+// discard closes the clients that were newly made for a configuration that is not applied after
+// all. The agent's present clients stay.
 func (m *services) discard() {
 	for _, s := range m.fresh {
 		m.retire(s)

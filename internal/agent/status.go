@@ -56,7 +56,8 @@ func (a *Agent) brief() telemetry.Status {
 	return s
 }
 
-// addQuarantine adds the state of quarantine to the status.
+// addQuarantine adds the state of quarantine to the status: its size and, if it cannot keep
+// records, the error with what to do.
 func (a *Agent) addQuarantine(s *telemetry.Status) {
 	q := a.quarantine.State()
 	s.Quarantine = telemetry.Quarantine{Bytes: q.Bytes, MaxBytes: int64(a.config().Quarantine.MaxSize), Dropped: q.Dropped, Since: q.Since}
@@ -65,7 +66,8 @@ func (a *Agent) addQuarantine(s *telemetry.Status) {
 	}
 }
 
-// addClusters adds the clusters to the status and returns their names by URL.
+// addClusters adds the clusters that the sender knows to the status, sorted by name, and returns
+// their names by URL.
 func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 	names := make(map[string]string)
 	_, clusters := a.sender.Status()

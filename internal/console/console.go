@@ -37,22 +37,23 @@ type Options struct {
 // ErrQuit is returned by a command to end the session.
 var ErrQuit = errors.New("quit")
 
-// Run reads statements from the terminal until its end. Its error is an error of the
-// terminal.
+// Run runs a session: it reads statements and commands from the terminal and runs each, until \q or
+// the end of the input. Errors of statements are printed and do not end the session; the result is
+// an error of the terminal.
 func Run(o Options) error {
 	o.Commands = append(o.Commands,
 		Command{Name: `\help`, Help: "this", Run: func(string) error { o.help(); return nil }},
 		Command{Name: `\q`, Help: "end the session, as Ctrl-D does", Run: func(string) error { return ErrQuit }})
 	shell := readline.NewShell()
 	for name, value := range map[string]any{
-		"cursor-position-probe":        false, // the session begins its lines itself
-		"enable-bracketed-paste":       true,  // what is pasted is no keys: its tabulators and line ends are kept
+		"cursor-position-probe":        false, // each prompt begins in the first column anyway
+		"enable-bracketed-paste":       true,  // tabs and line ends in pasted text are text, not keys
 		"multiline-column":             false,
 		"history-autosuggest":          false,
 		"completion-ignore-case":       true,
 		"bell-style":                   "none",
 		"usage-hint-always":            false,
-		"menu-complete-display-prefix": true, // what all candidates begin with, and then which they are
+		"menu-complete-display-prefix": true, // the common beginning first, then the list of candidates
 	} {
 		if err := shell.Config.Set(name, value); err != nil {
 			return fmt.Errorf("set up the terminal: %w", err)
@@ -70,7 +71,7 @@ func Run(o Options) error {
 		text, err := shell.Readline()
 		switch {
 		case errors.Is(err, readline.ErrInterrupt):
-			continue // the line is given up
+			continue // Ctrl-C: the line is dropped
 		case errors.Is(err, io.EOF):
 			fmt.Fprintln(o.Words)
 			return nil
@@ -133,7 +134,7 @@ func (o *Options) do(text string) error {
 	return nil
 }
 
-// help prints the commands of the session.
+// help prints the commands of the session, and how to type and stop statements.
 func (o *Options) help() {
 	for _, c := range o.Commands {
 		fmt.Fprintf(o.Words, "  %-16s %s\n", strings.TrimSpace(c.Name+" "+c.Args), c.Help)

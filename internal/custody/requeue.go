@@ -47,17 +47,16 @@ const (
 	mostNotes   = 1000
 )
 
-// Requeue sends the records of some lines, in the order in which they lie there, a few
-// thousand in a request. A request that is refused for what is in it is halved until the
-// records at fault are alone; these stay, with the new reason. An answer that cannot be
-// trusted leaves the records and has their lines say so, and one that is about the table,
-// the permission or the service ends it all: what was not sent stays as it is.
+// Requeue sends the records with the ids r.Lines again, in the order in which they are in quarantine, up
+// to mostRecords in a request. A request that is refused because of its content is halved until the bad
+// records are alone; these stay, with the new reason. After a request with an unknown outcome its records
+// stay, marked as perhaps stored. That, or an answer about the table, the permission or the service, stops
+// the run: the other records stay as they are, and the result says why.
 //
-// When ctx ends no further request is made; the one under way is waited for.
+// When ctx ends no further request is made; the one in flight is awaited.
 //
-// What was accepted is noted after each request, and the files of quarantine are replaced
-// once, at the end of it all: the cost is that of the records that were named, and of one
-// copy of the files that they lie in.
+// Accepted records are noted on disk after each request. The files of quarantine are rewritten once, at
+// the end, so the cost is one copy of the files that the records are in.
 func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
 	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{Batches: []Batch{}, Notes: []Outcome{}}, open: map[kind]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
 	wanted := make(map[string]bool, len(r.Lines))
@@ -256,7 +255,7 @@ func (q *requeue) shaped(e *quarantine.Entry, id record.BatchID) (made []byte, e
 	return made, nil
 }
 
-// idsOf returns the ids of entries.
+// idsOf returns the ids of entries of quarantine, in their order.
 func idsOf(all []quarantine.Entry) []string {
 	ids := make([]string, len(all))
 	for i := range all {

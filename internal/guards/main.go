@@ -43,8 +43,11 @@ func main() {
 	}
 }
 
-// run takes the guards out one by one. It is an error where one survives, where the table
-// does not fit the source, or where a test fails with all guards in place.
+// run takes the guards, lines of code that a safety promise rests on, out of the source one by one
+// and runs the tests that have to fail then. It takes only those whose file, name or test matches
+// only. If it was all and each was caught, it writes docs/guards.md. It is an error if the tests
+// pass without a guard ("survives"), if guards.txt does not fit the source, or if a test fails with
+// all guards in place.
 func run(ctx context.Context, out io.Writer, root, only string) error {
 	all, err := load(root)
 	if err != nil {

@@ -27,9 +27,10 @@ type guard struct {
 	caught  string // the test that failed; empty: none did
 }
 
-// parse reads guards.txt: entries of lines "key: value", one by one separated by an empty
-// line. Lines that begin with - are the text to be replaced, lines with + what replaces
-// it, each without its first character; lines that begin with # are for people.
+// parse returns the entries of guards.txt, which empty lines separate. An entry has lines "key:
+// value". Its lines that begin with - are the text of the source to be replaced, those with + the
+// text that replaces it, each without the first character. Lines that begin with # are comments.
+// All keys are needed.
 func parse(text string) (all []*guard, err error) {
 	for i, part := range strings.Split(text, "\n\n") {
 		g := &guard{}

@@ -75,7 +75,7 @@ func (b Books) Check() error {
 	return nil
 }
 
-// Total adds up an account that is kept by reason.
+// Total returns the sum over all reasons of an account that counts records by reason.
 func Total(byReason map[string]uint64) (n uint64) {
 	for _, v := range byReason {
 		n += v

@@ -214,7 +214,7 @@ func (l *Ledger) Joined(input string, n int) {
 	})
 }
 
-// Snapshot copies the books of every input at one instant. The caller owns the
+// Snapshot returns the books of every input, by its name, all at one instant. The caller owns the
 // copy.
 func (l *Ledger) Snapshot() map[string]Books {
 	inputs, _ := l.Report()

@@ -189,7 +189,7 @@ func (b *beforeAfter) text(sign, style string, text []byte) {
 	}
 }
 
-// cutAt cuts a line into pieces of at most width characters.
+// cutAt cuts a line into pieces of at most width characters. An empty line is one empty piece.
 func cutAt(text string, width int) (lines []string) {
 	for utf8.RuneCountInString(text) > width {
 		runes := []rune(text)

@@ -120,8 +120,8 @@ func private(folder *os.File, dir string) error {
 		dir, who, st.Mode(), how, dir))
 }
 
-// pidIn returns " (pid N)" with the number in the file, for a message; empty if the process with
-// the lock has not written it yet.
+// pidIn returns " (pid N)" with the number in the lock file at path, for a message; "" if the
+// process that has the lock has not written it yet.
 func pidIn(path string) string {
 	text, _ := readRegular(path)
 	if pid, err := strconv.Atoi(strings.TrimSpace(text)); err == nil {

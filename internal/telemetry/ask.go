@@ -41,8 +41,9 @@ func FetchFiles(ctx context.Context, dir string, inputs []string, all bool) (*Fi
 	return &list, nil
 }
 
-// FetchStatus asks the agent whose state folder is dir for its status. The errors are those of
-// FetchFiles.
+// FetchStatus asks the running agent whose state folder is dir for its status, over the control
+// socket. errors.Is finds syscall.ENOENT or ECONNREFUSED if no agent runs, and EACCES if the caller
+// may not connect.
 func FetchStatus(ctx context.Context, dir string) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

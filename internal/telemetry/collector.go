@@ -106,8 +106,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put("build_info", 1, s.Version, runtime.Version())
 }
 
-// collectRoutes sends how many routes are in each state, and which are held. Routes of the same
-// table with different formats or mappings are added up.
+// collectRoutes sends the metrics of how many routes are in each state, and how many of each table
+// are held, by error code. A table has a route for each format and mapping.
 func collectRoutes(routes []Route, put put) {
 	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
 	held := map[[3]string]int{}
@@ -160,7 +160,8 @@ func collectBlocked(s *Status, put put) {
 	}
 }
 
-// code returns the error code of a hold; "" for nil.
+// code returns the service's error code of h, the reason why a route does not deliver; "" if h is
+// nil.
 func code(h *Hold) string {
 	if h == nil {
 		return ""
@@ -186,7 +187,8 @@ func collectBooks(put put, input string, b ledger.Books) {
 	}
 }
 
-// firstExpiry returns when the first of the tokens expires; zero if there is none.
+// firstExpiry returns when the first of the access tokens for the clusters expires; the zero time
+// if no cluster has a token.
 func firstExpiry(clusters []Cluster) (first time.Time) {
 	for _, c := range clusters {
 		if !c.TokenExpires.IsZero() && (first.IsZero() || c.TokenExpires.Before(first)) {

@@ -36,7 +36,8 @@ func DefaultConfig() Config {
 	return Config{Listen: "127.0.0.1:5878", Log: LogConfig{Level: "info", Format: "auto"}}
 }
 
-// Validate returns all faults, each a *units.KeyError, joined with errors.Join.
+// Validate returns all faults of the section telemetry, each a *units.KeyError that names its key,
+// joined with errors.Join; nil if there is none.
 func (c Config) Validate() error {
 	return errors.Join(
 		checkListen(c.Listen),
@@ -74,8 +75,8 @@ func (c Config) checkExposure() error {
 	return errors.Join(errs...)
 }
 
-// isLocal reports whether only this machine can reach an address to listen on. A name other than
-// localhost counts as reachable from elsewhere.
+// isLocal reports whether addr, host:port to listen on, can be reached only from this machine: its
+// host is a loopback address or localhost. Any other name counts as reachable from elsewhere.
 func isLocal(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

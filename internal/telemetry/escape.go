@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeJSON returns a JSON document in which every unprintable character except line ends is escaped,
-// so that it cannot steer a terminal or hide text; parsers read the same document. Bytes that are not
-// UTF-8 become U+FFFD. If there is nothing to escape it returns doc itself.
+// EscapeJSON returns the JSON document doc with every unprintable character except line feeds as
+// \uXXXX, so that it cannot control a terminal or hide text; parsers read the same document. Bytes
+// that are not UTF-8 become \ufffd. If there is nothing to escape it returns doc itself, otherwise
+// a copy.
 func EscapeJSON(doc []byte) []byte {
 	unprintable := func(r rune) bool { return r == utf8.RuneError || r != '\n' && !unicode.IsPrint(r) }
 	i := bytes.IndexFunc(doc, unprintable)
@@ -24,7 +25,7 @@ func EscapeJSON(doc []byte) []byte {
 		case r >= 0x10000 && unprintable(r):
 			high, low := utf16.EncodeRune(r)
 			clean = fmt.Appendf(clean, `\u%04x\u%04x`, high, low)
-		case unprintable(r) && (r != utf8.RuneError || n == 1):
+		case unprintable(r) && (r != utf8.RuneError || n == 1): // a U+FFFD that is in doc stays (n is 3)
 			clean = fmt.Appendf(clean, `\u%04x`, r)
 		default:
 			clean = append(clean, doc[:n]...)

@@ -149,7 +149,8 @@ func (st *Stage) keeps(bytes, most int64, some bool, failed string) {
 	}
 }
 
-// part returns how much of a bound is used, from 0 to 1; -1 if there is no bound.
+// part returns which part of the bound most n is, from 0 to 1; -1 if most is 0, which means no
+// bound.
 func part(n, most int64) float64 {
 	if most <= 0 {
 		return -1

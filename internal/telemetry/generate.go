@@ -65,7 +65,8 @@ var sections = []struct{ row, title string }{
 	{"", "What it is"},
 }
 
-// Reference returns the page that explains each metric and each alert, as Markdown.
+// Reference returns docs/metrics.md: a Markdown page with a table of all metrics in the catalog, by
+// section, and a table of all alerts.
 func Reference() []byte {
 	var b bytes.Buffer
 	fmt.Fprint(&b, referenceHead)
@@ -154,7 +155,8 @@ Critical is where records are lost or nothing moves; warning is everything else 
 |---|---|---|---|
 `
 
-// Dashboard returns a dashboard for Grafana 9 and later, as JSON.
+// Dashboard returns a dashboard for Grafana 9 and later, as JSON: a row for each section of the
+// catalog, with three panels side by side.
 func Dashboard() ([]byte, error) {
 	const height, perRow = 8, 3
 	var panels []map[string]any

@@ -61,7 +61,8 @@ func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
 // isOpen reports whether no token is needed.
 func (g *Guard) isOpen() bool { return g == nil || g.token == "" }
 
-// tls returns the TLS settings of the server; nil if it does not use TLS.
+// tls returns the TLS settings of the server, which take the certificate from its files, also after
+// these have changed; nil if the server does not use TLS.
 func (g *Guard) tls() *tls.Config {
 	if g == nil || g.pair == nil {
 		return nil
@@ -175,7 +176,7 @@ type keyPair struct {
 	seen [2]os.FileInfo // of the files when they were last read
 }
 
-// load reads certificate and key for the first time.
+// load reads certificate and key from their files for the first time, and returns them.
 func (p *keyPair) load() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +209,8 @@ func (p *keyPair) read(seen [2]os.FileInfo) (*tls.Certificate, error) {
 	return p.cert, nil
 }
 
-// stat returns the state of both files; nil for one that does not exist.
+// stat returns what os.Stat says of the files of the certificate and of the key, in this order; nil
+// for one that cannot be looked at.
 func (p *keyPair) stat() (all [2]os.FileInfo) {
 	for i, path := range []string{p.files.CertificateFile, p.files.KeyFile} {
 		if info, err := os.Stat(path); err == nil {
@@ -218,7 +220,8 @@ func (p *keyPair) stat() (all [2]os.FileInfo) {
 	return all
 }
 
-// sameFiles reports whether neither file was written or replaced between two states.
+// sameFiles compares two results of stat: it reports whether neither file was replaced, written,
+// created or removed between them.
 func sameFiles(a, b [2]os.FileInfo) bool {
 	for i := range a {
 		switch {

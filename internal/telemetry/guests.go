@@ -89,7 +89,7 @@ func (g *guests) remove(c *guest) {
 	g.tellRoom()
 }
 
-// tellRoom wakes Accept if it waits for room.
+// tellRoom wakes Accept if it waits for the number of connections to fall below the limit.
 func (g *guests) tellRoom() {
 	select {
 	case g.room <- struct{}{}:
@@ -111,7 +111,8 @@ func (c *guest) Close() error {
 
 type guestKey struct{}
 
-// below returns the connection that TLS runs over, or conn itself.
+// below returns the connection below TLS if conn is one of TLS, otherwise conn itself. That is the
+// guest which Accept returned.
 func below(conn net.Conn) net.Conn {
 	if t, ok := conn.(*tls.Conn); ok {
 		return t.NetConn()

@@ -26,15 +26,15 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /readyz", s.serveHealth(s.opts.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
 		ErrorLog:           slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelError),
-		DisableCompression: true, // local, and cheaper for both without
+		DisableCompression: true, // a scrape mostly is local, where compression costs more than it saves
 	}))
 	return s.guard(mux)
 }
 
-// guard wraps a handler. It sets headers that forbid a browser everything but to show the answer.
-// It refuses requests that came to a loopback address under a foreign name, since a web page can
-// point its own name at 127.0.0.1 to read the answers. Without a needed token only the health
-// endpoints answer.
+// guard wraps next with checks. It sets headers that let a browser only show the answer. It refuses
+// requests that came to a loopback address with the name of another host, since a web page can
+// point its own name at 127.0.0.1 to read the answers. If the configuration wants a token, requests
+// without it get only the health endpoints.
 func (s *Server) guard(next http.Handler) http.Handler {
 	configured, _, _ := net.SplitHostPort(s.opts.Config.Listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -64,9 +64,9 @@ func onLoopback(r *http.Request) bool {
 	return !ok || addr.IP.IsLoopback()
 }
 
-// localName reports whether a Host header names this machine: by a loopback address, as localhost,
-// or by the configured name. A missing header counts as local: no browser leaves it out, a health
-// check may.
+// localName reports whether hostport, a Host header, names this machine: by a loopback address, as
+// localhost, or by configured, the host in telemetry.listen. A missing header counts as local:
+// browsers always send one, but a health check may not.
 func localName(hostport, configured string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -79,7 +79,7 @@ func localName(hostport, configured string) bool {
 	return host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(configured)
 }
 
-// ServeStatus writes the status document.
+// ServeStatus answers with the status document, as JSON. It also serves the control socket.
 func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)

@@ -206,7 +206,8 @@ func coordinate(column int, y float64) string {
 	return strconv.Itoa(column*plotStep+plotStep/2) + " " + strconv.FormatFloat(math.Round(y*10)/10, 'f', -1, 64)
 }
 
-// roundUp returns the next number of the form 1, 2 or 5 times a power of ten; 1 for 0 and less.
+// roundUp returns the least number not below v that is 1, 2 or 5 times a power of ten; 1 for 0 and
+// less. It is the upper edge of a plot.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

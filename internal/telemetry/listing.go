@@ -15,8 +15,9 @@ type selection struct {
 
 const maxQueryText = 200
 
-// readSelection reads the query of a page. Missing or invalid parts get their default, so that a
-// link that was cut off still works.
+// readSelection returns what the query of a request to the page selects: the search text, the page
+// numbers of the lists, and whether the page is paused. Missing or invalid parts get their default,
+// so that a link that was cut off still works.
 func readSelection(values url.Values) selection {
 	number := func(name string) int {
 		n, err := strconv.Atoi(values.Get(name))

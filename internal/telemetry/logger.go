@@ -59,16 +59,16 @@ func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))
 }
 
-// quoteBytes changes an attribute for JSON: a duration becomes text, since a bare number would be
-// nanoseconds, and a value that is not UTF-8 is quoted, since JSON cannot hold it and a file name
-// would become useless.
+// quoteBytes changes a log attribute for JSON; it is for slog.HandlerOptions.ReplaceAttr. A
+// duration becomes text, since slog would write nanoseconds. A string or error that is not UTF-8 is
+// quoted, since JSON would replace its bytes, and a file name would become useless.
 func quoteBytes(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:
 		a.Value = slog.StringValue(record.Spell(v))
 	case error:
 		a.Value = slog.StringValue(record.Spell(v.Error()))
-	case time.Duration: // a bare number would be nanoseconds, which nobody can tell
+	case time.Duration:
 		a.Value = slog.StringValue(v.Round(time.Millisecond).String())
 	}
 	return a
@@ -115,10 +115,13 @@ func (o *journalOut) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// newJournalHandler returns a handler that writes lines for the systemd journal: with a priority,
-// and without time and level.
+// newJournalHandler returns a log handler for the systemd journal, which writes lines to w from
+// level up. A line begins with its priority, such as <6>. It has no time and no level, since the
+// journal keeps both itself.
 func newJournalHandler(w io.Writer, level slog.Leveler) journalHandler {
 	out := &journalOut{w: w}
+	// An attribute of a message may have the key time or level too. It stays if it has another type or
+	// is in a group.
 	leaveToJournal := func(groups []string, a slog.Attr) slog.Attr {
 		_, isLevel := a.Value.Any().(slog.Level)
 		own := isLevel && a.Key == slog.LevelKey || a.Value.Kind() == slog.KindTime && a.Key == slog.TimeKey

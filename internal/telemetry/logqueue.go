@@ -44,8 +44,9 @@ type queuedLine struct {
 	dropped uint64        // lines behind it that found no room
 }
 
-// NewQueuedLogger returns a logger for a file whose reader may stall or go away, and its queue,
-// which must be closed when nobody logs any more. level may change while the logger is used.
+// NewQueuedLogger returns a logger that writes to a file whose reader may stall or go away, such as
+// stderr, and the queue between them. The caller closes the queue after the last message. level may
+// change while the logger is used.
 func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logger, *LogQueue) {
 	form := formOf(cfg, to)
 	q := newLogQueue(to, func(dropped uint64) []byte {
@@ -72,8 +73,9 @@ func newLogQueue(to io.Writer, notice func(dropped uint64) []byte) *LogQueue {
 	return q
 }
 
-// Write queues one line and waits up to logPatience until it is written. It never fails: lines that
-// cannot be written are counted as dropped.
+// Write queues one line of the log and waits until it is written, at most logPatience. After a wait
+// in vain, calls do not wait at all for logDistrust. Write never fails: lines that cannot be
+// written are counted as dropped.
 func (q *LogQueue) Write(p []byte) (int, error) {
 	written, wait := q.put(p)
 	if !wait {
@@ -114,7 +116,7 @@ func (q *LogQueue) put(p []byte) (written <-chan struct{}, wait bool) {
 	return line.written, !time.Now().Before(q.trust)
 }
 
-// wake wakes the goroutine that writes.
+// wake wakes pass, the goroutine that writes the lines.
 func (q *LogQueue) wake() {
 	select {
 	case q.more <- struct{}{}:
@@ -123,7 +125,8 @@ func (q *LogQueue) wake() {
 }
 
 // pass writes queued lines to the log until the queue is closed and empty; then it closes q.ended.
-// It runs in a goroutine of its own. Before a line, it writes how many lines are missing there.
+// It runs in a goroutine of its own. If lines before a line were dropped (owed), it first writes
+// how many. A line stays in the queue while it is written, and pop removes it.
 func (q *LogQueue) pass() {
 	defer close(q.ended)
 	for {
@@ -207,7 +210,8 @@ func (q *LogQueue) Missing() uint64 {
 	return n
 }
 
-// Close waits at most the given time until the queued lines are written. Later lines are dropped.
+// Close ends the queue: it waits until the queued lines are written, but at most for wait. Lines
+// that are logged later are dropped.
 func (q *LogQueue) Close(wait time.Duration) {
 	q.mu.Lock()
 	q.closed = true

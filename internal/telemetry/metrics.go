@@ -152,7 +152,8 @@ func (m *Metrics) NULs(input string, bytes int64) {
 	m.count("tail_nul_bytes_total", bytes, input)
 }
 
-// Input makes the counters of an input exist at zero, before anything has happened to it.
+// Input makes all counters that have only the label input exist at zero for this input, so that the
+// first event shows as an increase.
 func (m *Metrics) Input(input string) {
 	for name := range m.counters {
 		if slices.Equal(entryOf(name).labels, byInput) {

@@ -99,7 +99,7 @@ func figuresOf(points []point, now time.Time) []figure {
 
 // servePage answers with the status page. It is rendered completely before the first byte is sent,
 // so that an error does not leave half a page. html/template escapes everything in it, and the
-// policy lets the browser run and load nothing.
+// security policy in the header lets the browser run no script and load nothing.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	status, now := s.status(), time.Now()
 	v := viewOf(status, s.history.points(now), now, readSelection(r.URL.Query()))
@@ -116,7 +116,8 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) {
 	s.write(w, body.Bytes())
 }
 
-// serveConfiguration answers with the present configuration as text, without secrets.
+// serveConfiguration answers GET /config with the configuration in force as text, with secrets
+// masked.
 func (s *Server) serveConfiguration(w http.ResponseWriter, _ *http.Request) {
 	text, err := s.opts.Configuration()
 	if err != nil {
@@ -140,7 +141,7 @@ type sums struct {
 	Lag                                              int64
 }
 
-// number returns a number and its word, singular or plural.
+// number returns n with its noun: one if n is 1, otherwise many.
 func number(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -130,7 +130,8 @@ func (p *painter) inputs(s *Status) {
 	}
 }
 
-// routes writes the table of routes.
+// routes writes the table of routes: state, accepted records, and the batches that are queued,
+// spooled and in flight. "fail alone" are batches that fail while others of the route are accepted.
 func (p *painter) routes(s *Status) {
 	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "BATCHES QUEUED>", "BATCHES SPOOLED>", "BATCHES IN FLIGHT>", "LAST ACCEPTED>")
 	for _, r := range s.Routes {
@@ -149,7 +150,8 @@ func (p *painter) routes(s *Status) {
 	t.write(p)
 }
 
-// clusters writes the table of clusters.
+// clusters writes the table of clusters: state, requests in flight of those allowed at a time, and
+// when the token expires.
 func (p *painter) clusters(s *Status) {
 	t := newTable("CLUSTER", "URL", "STATE", "REQUESTS IN FLIGHT>", "TOKEN EXPIRES>")
 	for _, c := range s.Clusters {
@@ -163,7 +165,8 @@ func (p *painter) clusters(s *Status) {
 	t.write(p)
 }
 
-// files writes a table of the files that are furthest behind.
+// files writes a table of the files that are furthest behind, by which s.Files is sorted, and a
+// line on how to list the others.
 func (p *painter) files(s *Status) {
 	t := newTable("FILE", "INPUT", "STATE", "SIZE>", "SAFE>", "BEHIND>", "")
 	for _, f := range s.Files[:min(len(s.Files), renderedFiles)] {

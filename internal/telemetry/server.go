@@ -52,7 +52,8 @@ const (
 	lastAnswers    = 2 * time.Second // what answers under way get when Run ends
 )
 
-// New returns a server that does not listen yet. Its metrics count from now on.
+// New returns a server that does not listen yet, with all metrics registered. Its Metrics can be
+// used at once.
 func New(opts Options) *Server {
 	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, renewed: renewed, look: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s.registry)
@@ -139,12 +140,12 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.opts.Logger.Handler(), slog.LevelDebug),
 	}
 	server.Protocols = new(http.Protocols)
-	server.Protocols.SetHTTP1(true) // alone: guests counts one request of a connection at a time
+	server.Protocols.SetHTTP1(true) // no HTTP/2: guests expects one request of a connection at a time
 	serve := func() error {
 		if server.TLSConfig == nil {
 			return server.Serve(s.listener)
 		}
-		return server.ServeTLS(s.listener, "", "") // by GetCertificate
+		return server.ServeTLS(s.listener, "", "") // no files: TLSConfig has GetCertificate
 	}
 	err := serveUntil(ctx, server, serve, func(err error) {
 		s.opts.Logger.Debug("telemetry responses were cut off at shutdown", "err", err)

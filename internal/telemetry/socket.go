@@ -115,7 +115,8 @@ func (c *Control) listen() (net.Listener, error) {
 	return ln, nil
 }
 
-// checkMode returns an error if others than the owner may open the socket.
+// checkMode returns an error if the mode of the socket lets others than the owner open it: a file
+// system may not take over the mode that listen sets.
 func (c *Control) checkMode() error {
 	st, err := os.Lstat(c.path())
 	if err != nil {
@@ -127,8 +128,8 @@ func (c *Control) checkMode() error {
 	return nil
 }
 
-// remove removes the socket. If the disk does not answer in time the socket stays, and the next
-// agent replaces it.
+// remove removes the socket from the state folder. If the disk does not answer within lastAnswers
+// (2 s), remove returns; the next agent replaces a socket that stays.
 func (c *Control) remove() {
 	removed := make(chan struct{})
 	// Ends when the disk answers, or with the process.
@@ -142,8 +143,9 @@ func (c *Control) remove() {
 	}
 }
 
-// socketAddress returns an address for the socket at path. If path is longer than an address may
-// be, it leads through a descriptor of its folder, which is open until the caller calls done.
+// socketAddress returns an address with which the socket at path can be bound or dialled. If path
+// is longer than the kernel allows for an address, the address goes through /proc/self/fd and an
+// open descriptor of the folder, which the caller closes with done.
 func socketAddress(path string) (addr string, done func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil

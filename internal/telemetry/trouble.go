@@ -121,7 +121,8 @@ func join(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// sumUp adds up the books and the lag of all inputs.
+// sumUp returns the sums over all inputs of what the headline and the page show: records accepted,
+// pending, quarantined, dropped and in the spool, and the lag in bytes.
 func sumUp(s *Status) sums {
 	var t sums
 	for _, in := range s.Inputs {

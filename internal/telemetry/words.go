@@ -18,7 +18,8 @@ func Printable(s string) string {
 	return s
 }
 
-// lines is Printable for a text of several lines, each of which is quoted if necessary.
+// lines returns a text of several lines in which each line with control characters is quoted. Tabs
+// become spaces, and line ends at the end of the text are removed.
 func lines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i := range all {
@@ -27,7 +28,7 @@ func lines(s string) string {
 	return strings.Join(all, "\n")
 }
 
-// CountText returns a number with commas between thousands.
+// CountText returns n with commas between thousands, such as "1,234,567".
 func CountText(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {

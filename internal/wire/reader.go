@@ -155,8 +155,8 @@ func (r *Reader) Span(last int64) record.Span {
 	return s
 }
 
-// Payload reads everything of a payload but Body and Lens, and whether it had
-// a Lens.
+// Payload reads a payload without its Body and Lens. hadLens says that the payload that was written
+// had a Lens. If r.Bad is set afterwards, the result is of no use.
 func (r *Reader) Payload() (p record.Payload, hadLens bool) {
 	hadLens = r.PayloadInto(&p)
 	return p, hadLens
