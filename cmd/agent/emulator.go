@@ -29,7 +29,8 @@ func emulatorCommand() *cobra.Command {
 			"cluster of the configuration, and has a page there for a browser. All is in memory, and gone when it ends.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT) // before anybody can know that it runs
+			// Before the endpoint is printed, so that no signal is missed.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			if authority != "" && !o.TLS {
 				return exit.With(exit.Usage, errors.New("--tls-ca goes with --tls"))
@@ -82,7 +83,7 @@ func writeAuthority(pem []byte, path *string) (remove func(), err error) {
 		return nil, err
 	}
 	*path = filepath.Join(dir, "ca.pem")
-	remove = func() { _ = os.RemoveAll(dir) } // it is in the temporary folder
+	remove = func() { _ = os.RemoveAll(dir) } // after an error it stays in the temporary folder
 	if err := os.WriteFile(*path, pem, 0o644); err != nil {
 		remove()
 		return nil, err

@@ -47,7 +47,8 @@ func manCommand() *cobra.Command {
 	return cmd
 }
 
-// manualPage writes every command with its flags, as Markdown.
+// manualPage writes the help of every command below root, with its flags, to w as one Markdown
+// page. It returns the first error of writing.
 func manualPage(w io.Writer, root *cobra.Command) error {
 	_, err := fmt.Fprint(w, "# Every command\n\nWritten by `kusto-agent man --markdown`: do not edit it. `kusto-agent help COMMAND` says the same of one command.\n")
 	var each func(cmd *cobra.Command)

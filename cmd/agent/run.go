@@ -44,7 +44,7 @@ var pace agent.Options
 // The log goes through a queue, so that a reader of stderr that stalls or goes away does not stop
 // the agent. The error is logged already and has only the exit code.
 func runAgent(path string, once bool) error {
-	// Go ends a program that writes to a closed stderr, unless it asks for SIGPIPE.
+	// Without this Go ends the program when it writes to a stderr whose reader is gone.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	hangups := hangup.Caught()
 	cfg, err := loadConfig(path)

@@ -247,6 +247,6 @@ func spoolReplayCommand() *cobra.Command {
 	k.chooses(cmd, "payloads")
 	cmd.Flags().StringVar(&k.filter.Cluster, "cluster", "", "the `URL` that the payloads wait for, as spool ls shows it")
 	cmd.Flags().StringVar(&to, "to", config.DefaultCluster, "the `name` of the cluster in the configuration that they are sent to")
-	_ = cmd.MarkFlagRequired("cluster") // fails for a flag that is not there
+	_ = cmd.MarkFlagRequired("cluster") // fails only for an unknown flag
 	return cmd
 }

@@ -246,7 +246,7 @@ const lastStates = time.Second
 // close stops the telemetry and closes what was opened, the last first. An error means that not all
 // state of this run is on disk; close has logged it.
 func (a *Agent) close() error {
-	a.started()
+	a.started() // ends extendStart, which still runs if the start has failed
 	a.mu.Lock()
 	stop := a.stopTel
 	a.mu.Unlock()

@@ -52,7 +52,7 @@ func (a *Agent) startTelemetry(running context.Context) {
 // the spool for clusters that no input sends to.
 func (a *Agent) ready() {
 	a.setState(telemetry.Running)
-	a.started()
+	a.started() // ends extendStart
 	a.manager.Tell(daemon.SdNotifyReady)
 	for cluster, n := range a.foreignSpool() {
 		a.Log.Warn("spool holds payloads for a cluster that no input sends to; they wait there", "cluster", cluster, "batches", n, "fix", replayFix(cluster))

@@ -112,7 +112,8 @@ func (a *Agent) takeOver(cfg *config.Config) {
 	defer a.mu.Unlock()
 	for i := range cfg.Inputs {
 		in := &cfg.Inputs[i]
-		a.ledger.Accepted(record.Lot{Input: in.Name, Route: in.Route()}) // of no records: starts the counts of input and table
+		// A lot of no records: the counts of the input and its table start with zeros.
+		a.ledger.Accepted(record.Lot{Input: in.Name, Route: in.Route()})
 		a.telemetry.Metrics().Input(in.Name)
 		a.durable[in.Name] = in.Durability == "spool" // kept for removed inputs, whose payloads may still come
 	}

@@ -76,7 +76,9 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	tailing, stopTailing := context.WithCancel(stop.running)
 	defer stopTailing()
 	recovering := async.Start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
-	select { // where a disk does not answer, files on others are read all the same
+	// Files are tailed only after the recovery has looked at every batch once. The time limit is for a
+	// disk that does not answer: files on other disks must be read all the same.
+	select {
 	case <-a.recovery.Looked():
 	case <-time.After(firstLook):
 	case <-tailing.Done():
@@ -101,7 +103,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	ended := a.await(stop.ending, "a reload", reloads)
 	ended = a.await(stop.ending, "files that are being read", tail) && ended
 	ended = a.await(stop.ending, "batches that are read again", recovering) && ended
-	if !ended { // somebody may still hand something on: the batcher has to stay as it is
+	if !ended { // a part that still runs may pass records to the batcher, so it cannot be closed
 		keep()
 		return exit.Silently(exit.Failed)
 	}

@@ -12,8 +12,8 @@ import (
 // What the spool tells the other rooms while the agent runs.
 
 // spoolOptions returns the callbacks through which the spool reports lost, dropped and removed
-// payloads and asks the journal. They are called only once all stores are open, but for
-// BeforeUnlink and Vouch, which fail before. No callback reads log files: payloads that have to be
+// payloads and asks the journal. They are called only once all stores are open; only BeforeUnlink
+// and Vouch can come earlier, and fail then. No callback reads log files: payloads that have to be
 // made again are left to the recovery.
 func (a *Agent) spoolOptions() spool.Options {
 	return spool.Options{

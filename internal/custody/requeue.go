@@ -47,16 +47,17 @@ const (
 	mostNotes   = 1000
 )
 
-// Requeue sends the records with the ids r.Lines again, in the order in which they are in quarantine, up
-// to mostRecords in a request. A request that is refused because of its content is halved until the bad
-// records are alone; these stay, with the new reason. After a request with an unknown outcome its records
-// stay, marked as perhaps stored. That, or an answer about the table, the permission or the service, stops
-// the run: the other records stay as they are, and the result says why.
+// Requeue sends the records with the ids r.Lines again, in the order in which they are in
+// quarantine, up to mostRecords in a request. A request that is refused because of its content is
+// halved until the bad records are alone; these stay, with the new reason. After a request with an
+// unknown outcome its records stay, marked as perhaps stored. That, or an answer about the table,
+// the permission or the service, stops the run: the other records stay as they are, and the result
+// says why.
 //
 // When ctx ends no further request is made; the one in flight is awaited.
 //
-// Accepted records are noted on disk after each request. The files of quarantine are rewritten once, at
-// the end, so the cost is one copy of the files that the records are in.
+// Accepted records are noted on disk after each request. The files of quarantine are rewritten
+// once, at the end, so the cost is one copy of the files that the records are in.
 func (q *Requeuing) Requeue(ctx context.Context, r Requeue) (*Requeued, error) {
 	run := requeue{Requeuing: q, ctx: ctx, r: r, out: &Requeued{Batches: []Batch{}, Notes: []Outcome{}}, open: map[kind]*lot{}, changes: map[string]func(*quarantine.Entry) (keep bool){}}
 	wanted := make(map[string]bool, len(r.Lines))

@@ -205,7 +205,8 @@ func (c *Answers) wayIn(method string) error {
 	switch {
 	case !slices.Contains(credential.Methods, method):
 		return fmt.Errorf("%q is no way to sign in; want one of %s", method, strings.Join(credential.Methods, ", "))
-	case method == "none" && host != c.Cluster && wire.CheckEndpoint("http://"+host, true) != nil: // plain is for this machine
+	case method == "none" && host != c.Cluster && wire.CheckEndpoint("http://"+host, true) != nil:
+		// https and none: allowed only for a host to which plain HTTP would be, that is, this machine
 		return errors.New("none is for a cluster on this machine; want a way to sign in, such as client_secret")
 	}
 	return nil

@@ -97,7 +97,7 @@ func (l *Ledger) account(input string) *account {
 
 // Read counts records that were read from files and are pending from now on, and the bytes that
 // were read. Filtered and rejected records are counted by their own methods, but their bytes are
-// counted here, if need be with records 0.
+// counted here, with records 0 if no others were read.
 func (l *Ledger) Read(input string, records int, bytes int64) {
 	l.change(input, func(a *account) {
 		a.read += uint64(records)

@@ -256,7 +256,8 @@ const (
 	Removed     Outcome = 8 // a person gave it up
 )
 
-// String names the outcome for people.
+// String returns in words how a batch ended; for a number that is not known, "outcome" and the
+// number.
 func (o Outcome) String() string {
 	switch o {
 	case Accepted:

@@ -61,7 +61,7 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 // cut could remove it with all its content. If the disk cannot promise that, makeStateDir logs it
 // and the agent continues.
 func makeStateDir(dir string, log *slog.Logger) error {
-	var above []string // the parents of the folders that are created, which have their names
+	var above []string // the folders in which a missing one is created
 	for up := dir; ; up = filepath.Dir(up) {
 		if _, err := os.Lstat(up); !errors.Is(err, fs.ErrNotExist) {
 			break
@@ -142,6 +142,6 @@ func readRegular(path string) (string, error) {
 		return "", errors.Join(err, fs.ErrInvalid)
 	}
 	var head [32]byte
-	n, _ := f.Read(head[:]) // of an empty one nothing
+	n, _ := f.Read(head[:]) // 0 for an empty file, with io.EOF
 	return string(head[:n]), nil
 }

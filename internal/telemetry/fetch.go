@@ -24,7 +24,7 @@ const maxStatusBytes = 64 << 20
 func Fetch(ctx context.Context, c Config) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the agent is near
+	transport := &http.Transport{DisableKeepAlives: true} // no proxy either: the agent is near
 	scheme := "http"
 	if c.TLS.isSet() {
 		scheme = "https"

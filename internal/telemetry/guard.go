@@ -90,7 +90,8 @@ func (g *Guard) allows(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token)) // of equal length, so that the time tells nothing
+	// Hashes have equal lengths, so that the time of comparing them shows nothing of the token.
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 

@@ -76,7 +76,7 @@ func (g *guests) admit(c *guest) bool {
 	g.all = append(g.all, c)
 	g.mu.Unlock()
 	if idle != nil {
-		idle.Conn.Close() // the server finds it closed, and closes it once more
+		idle.Conn.Close() // the server notices this and calls Close of the guest
 	}
 	return true
 }

@@ -73,9 +73,9 @@ func newLogQueue(to io.Writer, notice func(dropped uint64) []byte) *LogQueue {
 	return q
 }
 
-// Write queues one line of the log and waits until it is written, at most logPatience. After a wait
-// in vain, calls do not wait at all for logDistrust. Write never fails: lines that cannot be
-// written are counted as dropped.
+// Write queues one line of the log and waits until it is written, at most logPatience (0.5 s).
+// After a wait in vain, calls do not wait at all for logDistrust (30 s). Write never fails: lines
+// that cannot be written are counted as dropped.
 func (q *LogQueue) Write(p []byte) (int, error) {
 	written, wait := q.put(p)
 	if !wait {

@@ -250,8 +250,9 @@ func (s *Status) tellInputs(books map[string]ledger.Books) {
 	}
 }
 
-// tellProblems adds the problems that follow from the rest of the status. Those of routes are in
-// their Hold instead.
+// tellProblems adds to s.Problems a sentence for each thing that is wrong by the rest of the
+// status: reload, watching of folders, disks, quarantine, log and books. Routes that do not deliver
+// are not among them; they have the reason in their Hold.
 func (s *Status) tellProblems() {
 	s.Problems = slices.Clone(orEmpty(s.Problems))
 	add := func(format string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(format, args...)) }
