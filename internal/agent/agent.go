@@ -186,7 +186,7 @@ func (a *Agent) buildTelemetry() error {
 }
 
 // buildSender makes the clients of the clusters and the sender. Nothing is sent yet. The sender
-// gets the journal through the recovery, which follows batches of earlier runs in it.
+// gets the journal through the recovery, which so learns how payloads that it made again end.
 func (a *Agent) buildSender() error {
 	services, err := a.makeServices(a.Config)
 	if err != nil {

@@ -163,7 +163,8 @@ func Batches(all []string) ([]record.BatchID, error) {
 }
 
 // Words returns as lines for a person what became of the requeued records: how many were accepted,
-// each request, how many stay in quarantine and why, and the first ten records of those.
+// each batch that is or may be stored, how many stay in quarantine and why, and the first ten
+// records of those.
 func (r *Requeued) Words() (all []string) {
 	all = append(all, units.Counted(r.Accepted, "record")+" accepted")
 	for _, b := range r.Batches {

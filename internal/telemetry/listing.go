@@ -75,8 +75,8 @@ const pageRows = 50
 
 // listed returns one page (pageRows rows) of the rows that contain the text of q in any letter
 // case. page returns where a selection keeps the page number of this list; a page beyond the last
-// is the last one. words returns the texts of a row that are searched. name is the list's name in
-// links.
+// is the last one. words returns the texts of a row that are searched. name is what the
+// page calls the rows, such as "routes".
 func listed[T any](name string, all []T, q selection, page func(*selection) *int, words func(T) []string) listing[T] {
 	found := all
 	if q.Text != "" {
