@@ -105,7 +105,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		r.info.First = k.info.First
 		k.own().left = departure{at: st.ctime}
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-		t.start(r, in.nextOf(k.file.ID), newKnown())
+		t.start(r, in.nextOf(k.file), newKnown())
 		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
 		t.begin(r)

@@ -275,7 +275,7 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()
-	r.file = r.in.nextOf(r.file.ID)
+	r.file = r.in.nextOf(r.file)
 	if r.info.Dated != 0 {
 		r.info.Dated = r.mtime
 	}
@@ -288,10 +288,11 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.apply(r, tracker.Renewed{})
 }
 
-// nextOf returns the generation of the file id with the first number that is not in use. It follows
-// the last one that is remembered.
-func (in *input) nextOf(id record.FileID) record.File {
-	f := in.file(id, 0)
+// nextOf returns the generation that comes after was, the newest one of its file. The number of an
+// earlier generation is not used again, although it may have been forgotten: the journal and the
+// service still have ranges of that one. The caller holds mu.
+func (in *input) nextOf(was record.File) record.File {
+	f := in.file(was.ID, was.Generation+1)
 	for in.known.Get(f) != nil {
 		f.Generation++
 	}

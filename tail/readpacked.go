@@ -58,7 +58,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
 		r.info.First = k.info.First
-		t.start(r, in.nextOf(k.file.ID), newKnown())
+		t.start(r, in.nextOf(k.file), newKnown())
 	default:
 		t.begin(r)
 		r.empty, r.old = false, upTo.offset

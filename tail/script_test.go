@@ -398,6 +398,14 @@ var commands = map[string]func(s *script, a []string) error{
 		}
 		return nil
 	},
+	"generation": func(s *script, a []string) error { // FILE N: the one that is being read
+		for _, f := range s.tailer.Files() {
+			if f.Path == s.path(a[0]) && strconv.FormatUint(uint64(f.File.Generation), 10) != a[1] {
+				return fmt.Errorf("it is generation %d", f.File.Generation)
+			}
+		}
+		return nil
+	},
 	"safe": func(s *script, a []string) error { // FILE N: so far it is safe, once it is
 		n, _ := strconv.ParseInt(a[1], 10, 64)
 		s.await("position", func() bool {
