@@ -51,13 +51,14 @@ func (b *bloom) place(id *record.BatchID) (line *[8]uint64, at uint64) {
 // bloomBits is how many bits an id has.
 const bloomBits = 4
 
-// add adds an id. It returns false if the id was certainly not added before.
+// add adds an id to the filter. It returns false if the id was certainly not added before.
 func (b *bloom) add(id *record.BatchID) (maybe bool) {
 	line, at := b.place(id)
 	return set(line, at)
 }
 
-// set sets the bits of an id in its line, and returns true if all of them were set before.
+// set sets the bits of an id in its line, and returns true if all of them were set before. at is the
+// number that place returned.
 func set(line *[8]uint64, at uint64) (all bool) {
 	all = true
 	for range bloomBits {
@@ -80,7 +81,7 @@ type crowd struct {
 	sum   uint64
 }
 
-// add puts an id into the batch of ids that flush adds to the filter together.
+// add puts an id into the batch of ids, which flush adds to the filter together once it is full.
 func (c *crowd) add(id *record.BatchID) {
 	c.ids[c.n] = *id
 	if c.n++; c.n == len(c.ids) {
@@ -95,7 +96,7 @@ func (c *crowd) flush() {
 	for i := range c.n {
 		c.lines[i], at[i] = c.b.place(&c.ids[i])
 	}
-	for _, line := range c.lines[:c.n] { // all at once from memory
+	for _, line := range c.lines[:c.n] { // reads each line, so that the processor fetches all at once
 		c.sum += line[0]
 	}
 	for i := range c.n {

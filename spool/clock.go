@@ -22,7 +22,8 @@ type clock struct {
 	since time.Duration // of elapsed: when it was first seen so
 }
 
-// newClock returns a clock that shows the time of wall now and then follows elapsed.
+// newClock returns a clock that shows the time of wall now and then follows elapsed, a monotonic
+// clock that counts from any moment.
 func newClock(wall func() time.Time, elapsed func() time.Duration) *clock {
 	c := &clock{wall: wall, elapsed: elapsed, since: elapsed()}
 	c.start = wall().Add(-c.since)
@@ -35,15 +36,16 @@ func (c *clock) now() time.Time {
 	return t
 }
 
-// ahead returns by how much the wall clock is ahead of this clock; negative if it is behind.
+// ahead returns by how much the wall clock is ahead of this clock, by which payloads age; negative if
+// it is behind.
 func (c *clock) ahead() time.Duration {
 	_, off := c.look()
 	return off
 }
 
-// look returns the time of the spool and how far the wall clock is ahead of it. The time
-// of the spool follows elapsed time; it takes over a jump of the wall clock only after the
-// clock has stood there for as long as stands says.
+// look returns the time of this clock and by how much the wall clock is ahead of it. The clock
+// follows elapsed time. It takes over a jump of the wall clock only after the wall clock has kept
+// the new distance, up to a minute more or less, for an hour (stands).
 func (c *clock) look() (time.Time, time.Duration) {
 	const slack = time.Minute // a clock that is set right bit by bit does not jump
 	c.mu.Lock()

@@ -13,8 +13,8 @@ import (
 // copied: a route that is being sent empties its segments by itself.
 const settle = 10 * time.Second
 
-// isSparse reports whether compaction is worthwhile: the segment is not being written, can
-// be read, and less than half of its bytes are of payloads that have not ended. Needs the
+// isSparse reports whether compaction is worthwhile: the segment is not being written, nobody reads
+// it, it can be read, and less than half of its bytes are of payloads that have not ended. Needs the
 // spool's mu.
 func (g *segment) isSparse() bool {
 	return !g.open && !g.stuck && !g.lost && g.live > 0 && g.pins == 0 && 2*g.bytes < g.size
@@ -37,9 +37,10 @@ type move struct {
 	slot slot
 }
 
-// compact merges a run of neighbouring segments that are mostly empty into one new segment, and
-// returns true if it did. pressed says that the spool is short of room: then segments whose payloads
-// are still being sent count too.
+// compact copies the waiting payloads of neighbouring segments that are mostly empty to one new
+// segment, which replaces them. It returns false if there are none, or after an error: then they
+// stay in use. pressed says that the spool is short of room: then segments of which payloads ended
+// just now count too.
 func (w *writer) compact(pressed bool) bool {
 	run := w.sparse(pressed)
 	if len(run) == 0 {
@@ -79,6 +80,7 @@ func (w *writer) sparse(pressed bool) (run []*segment) {
 		if g.live == 0 {
 			continue
 		}
+		// Frames, index entries, and an estimate for the rest of the index.
 		cost := g.bytes + int64(g.live)*(slotSize+1) + g.aside/8
 		if !g.isSparse() || !pressed && now.Before(g.calm.Add(settle)) || cost > room {
 			if len(run) > 0 {
@@ -147,8 +149,9 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 	return h, moves, nil
 }
 
-// copySegment appends the payloads of segment g that have not ended to the new segment h,
-// and adds them to moves.
+// copySegment appends the payloads of segment g that have not ended to out, the file of the new
+// segment h, and adds them to h and to moves. After an error h is not used. If g cannot be read, it
+// is left out of later compactions.
 func (w *writer) copySegment(g, h *segment, out *durable.Segment, moves *[]move) error {
 	s := w.s
 	var all []placed
@@ -204,7 +207,7 @@ func (w *writer) copySegment(g, h *segment, out *durable.Segment, moves *[]move)
 }
 
 // stick excludes a segment from compaction because something in it cannot be read. Next
-// deals with the damage when it comes to that payload. It returns err.
+// deals with the damage when it comes to that payload. It returns err, for the caller to return.
 func (w *writer) stick(g *segment, err error) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -228,9 +231,10 @@ func (h *segment) adopt(g *segment, e *slot) {
 // of payloads that were given up meanwhile.
 var errUnwanted = errors.New("payloads are being gone through, or were given up")
 
-// swap makes the copies in h count in place of the originals in run, whose files can then be removed.
-// It returns false and changes nothing if Held is going through the segments, or if one of them was
-// given up since.
+// swap makes the copies in h count in place of the originals in the segments run, whose files can
+// then be removed; moves has what was copied from where to where.
+// It returns false and changes nothing if Held or another walk goes through the segments, or if one of
+// them was given up since.
 func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	s := w.s
 	s.mu.Lock()
@@ -294,8 +298,8 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	return true
 }
 
-// home returns the segment in which a payload that was given out lies now: a compaction
-// may have moved it.
+// home returns the segment in which a payload that was given out lies now. A compaction
+// may move it at any time.
 func (s *Spool) home(t *taken) *segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -52,7 +52,7 @@ func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) 
 	return s.each(func(g *segment) error {
 		found, _, err := s.match(g, asked)
 		if errors.Is(err, errIndex) || err != nil && lasts(err) {
-			return nil // Next tells what is gone
+			return nil // Next reports payloads that cannot be read when it comes to them
 		}
 		for _, at := range found {
 			if s.waits(at) {
@@ -104,8 +104,8 @@ func (w *walk) sends(e *slot, p *record.Payload) bool { return w.fn(p, !e.isUnso
 // for a payload that replaces another.
 func (w *walk) isOver(e *slot) bool { return w.over != nil && e.size&part == 0 && w.over(e.id) }
 
-// segment passes the payloads of one segment to the walk: from the index alone if the
-// index has a token that is vouched for, else from the frames.
+// segment passes the payloads of one segment to the walk (a call of Held): from the index alone if
+// the journal vouches for it (it knows all payloads of the segment), else from the frames.
 func (w *walk) segment(g *segment) error {
 	if w.s.isVouched(g) && !w.all {
 		known, err := w.few(g)
@@ -116,10 +116,10 @@ func (w *walk) segment(g *segment) error {
 	return w.whole(g)
 }
 
-// few handles a segment for whose index the journal vouches. It reads only the payloads that the
-// caller of Held asked for, and those that the index marks as damaged or as a replacement of
-// another payload; it counts the records of all others as passed. known is false if the index
-// cannot be read.
+// few handles a segment for whose index the journal vouches (it knows all payloads of the segment).
+// It reads only the payloads that the caller of Held asked for, and those that the index marks as
+// damaged or as a replacement of another payload; it counts the records of all others as passed.
+// known is false if the index cannot be read.
 func (w *walk) few(g *segment) (known bool, err error) {
 	s := w.s
 	s.mu.Lock()
@@ -144,8 +144,8 @@ func (w *walk) few(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// meet asks the caller of Held about each of the payloads found, ends those that are not to be sent,
-// and subtracts their records from passed.
+// meet asks the caller of Held about each of the payloads found in segment g that waits, ends those
+// that are not to be sent or cannot be read, and subtracts the records of all of them from passed.
 func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	s := w.s
 	var f durable.File
@@ -188,13 +188,13 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 
 // whole goes through all payloads of a segment: it asks the caller of Held about each that waits, and
 // ends those that are not to be sent. It also ends those whose frame cannot be found, and adds them to
-// the Recovery. In that case the segment does not count as agreed, so that the next start reads it
-// again. A read error that lasts is no error here: Next reports these payloads when they are to be sent.
+// the Recovery. In that case the segment does not count as agreed (known to the journal), so that the
+// next start reads it again. A permanent read error is no error here: Next reports these payloads.
 func (w *walk) whole(g *segment) error {
 	s := w.s
 	all, err := s.all(g)
 	if errors.Is(err, errIndex) || err != nil && lasts(err) {
-		return nil // Next tells what is gone
+		return nil // Next reports payloads that cannot be read when it comes to them
 	}
 	if err != nil {
 		return err
@@ -223,8 +223,8 @@ func (w *walk) whole(g *segment) error {
 	return nil
 }
 
-// missing ends a payload whose frame cannot be read, and adds what its index says to the
-// Recovery.
+// missing ends a payload whose frame cannot be read, if it still waits, and adds what its index entry
+// says to the Recovery. Its records count as lost, unless the payload replaces part of another.
 func (w *walk) missing(at placed) {
 	s := w.s
 	if !s.endWaiting(at) {
@@ -239,8 +239,9 @@ func (w *walk) missing(at placed) {
 	}
 }
 
-// isVouched reports whether Options.Vouches accepts the token in the index of the segment:
-// then the journal knows all that was told of its payloads. The answer is kept.
+// isVouched reports whether the journal vouches for the index of the segment: Options.Vouches accepts
+// its token, which means that the journal still knows all payloads of the segment. The answer true
+// is kept.
 func (s *Spool) isVouched(g *segment) bool {
 	s.mu.Lock()
 	token, known := g.token, g.vouched
@@ -254,8 +255,8 @@ func (s *Spool) isVouched(g *segment) bool {
 	return true
 }
 
-// restOf counts, by input, the records of payloads in a segment that wait and are not
-// given out. Needs mu.
+// restOf counts, by input, the records of the payloads in a segment that have not ended, without
+// those that the caller of Next has. Needs mu.
 func (s *Spool) restOf(g *segment) map[string]int {
 	n := map[string]int{}
 	for _, sh := range g.order {
@@ -300,12 +301,13 @@ func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*sha
 	return found, others, err
 }
 
-// refresh updates the time of the oldest waiting payload of each share; all are the slots of a
-// segment.
+// refresh updates the time of the oldest waiting payload of each share (the payloads of a route in
+// the segment). all are the index entries of the whole segment.
 func (s *Spool) refresh(all []placed) { s.setOldest(all, map[*share]int64{}) }
 
-// setOldest stores when the oldest payload of each share came: the earlier of what oldest
-// has for the share and of the payloads in some that still wait.
+// setOldest stores when the oldest payload of each share (the payloads of a route in one segment)
+// came: the earlier of what oldest has for the share and of the payloads in some that still wait. It
+// changes oldest.
 func (s *Spool) setOldest(some []placed, oldest map[*share]int64) {
 	for i := range some {
 		if at := &some[i]; s.waits(*at) {
@@ -321,7 +323,8 @@ func (s *Spool) setOldest(some []placed, oldest map[*share]int64) {
 	}
 }
 
-// waits reports whether a payload has neither ended nor been given out.
+// waits reports whether a payload is still to be given out by Next: it has not ended, nobody has it,
+// and it was not copied to another segment. One that was returned waits again.
 func (s *Spool) waits(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,8 +335,8 @@ func (s *Spool) waits(at placed) bool {
 	return !g.lost && !g.ended.has(at.ord) && !g.moved.has(at.ord)
 }
 
-// unpin lets a segment be removed again that each or another reader kept, and wakes the
-// writer if all its payloads have ended.
+// unpin ends a pin: the segment's files can be removed again once nobody else has pinned it. It wakes
+// the writer if all its payloads have ended.
 func (s *Spool) unpin(g *segment) {
 	s.mu.Lock()
 	g.pins--
@@ -344,7 +347,8 @@ func (s *Spool) unpin(g *segment) {
 	}
 }
 
-// Has reports whether a payload is in the spool and has not ended. It may read indexes from the disk.
+// Has reports whether the payload with this id is in the spool and has not ended; the caller of Next
+// may have it. Has may read indexes from the disk.
 func (s *Spool) Has(id record.BatchID) bool {
 	s.mu.Lock()
 	out := s.out[id] != nil
@@ -356,16 +360,15 @@ func (s *Spool) Has(id record.BatchID) bool {
 	return all != nil
 }
 
-// find returns the slot of a payload that waits and is not given out, and all slots of
-// its segment; in is nil if no segment has it. find looks again if a compaction has
-// moved payloads meanwhile.
+// find returns the slot (index entry) of a payload that waits, and all slots of its segment; in is
+// nil if no segment has it. find looks again if a compaction has moved payloads meanwhile.
 func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
 	for {
 		at, in, swaps := s.findOnce(id)
 		s.mu.Lock()
 		same := s.swaps == swaps
 		s.mu.Unlock()
-		if in != nil || same { // else it may have moved from a segment behind to one before
+		if in != nil || same { // else a compaction may have moved it to a segment that was searched before
 			return at, in
 		}
 	}
@@ -393,8 +396,8 @@ func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) 
 	return at, in, swaps
 }
 
-// readMeta reads a payload without its body from the frame at a known place, and checks
-// that the payload has this id.
+// readMeta reads a payload without its body from its frame of size bytes at the offset at, and checks
+// that it has this id. If it is damaged or another one, the error is durable.ErrDamaged.
 func readMeta(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
 	const most = 1 << 10 // of the bytes that are read at first: a meta is seldom longer
 	for n := min(most, size); ; n = size {
@@ -404,7 +407,7 @@ func readMeta(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload
 			return nil, fmt.Errorf("read spooled payload: %w", err)
 		}
 		meta, _, ok := cut(b[:got])
-		if !ok && n < size && int64(got) == n {
+		if !ok && n < size && int64(got) == n { // the meta is longer: read the whole frame
 			continue
 		}
 		p, _, err := decodeMeta(meta)

@@ -77,7 +77,7 @@ func (e *slot) put(at, size int64) {
 	e.at, e.size = uint32(at/unit), e.size&marks|uint32(size/unit)
 }
 
-// counts calls fn with each input of a payload and the number of its records.
+// counts calls fn with each input of the payload with index entry e, and the number of its records.
 func (g *segment) counts(e *slot, fn func(input string, records int)) {
 	if e.input&mixed == 0 {
 		fn(g.inputs[e.input], int(e.records))
@@ -88,18 +88,20 @@ func (g *segment) counts(e *slot, fn func(input string, records int)) {
 	}
 }
 
-// when returns when a payload came to the spool, in nanoseconds since 1970.
+// when returns when the payload of an index entry came to the spool, in nanoseconds since 1970.
 func (g *segment) when(e *slot) int64 { return g.base + int64(e.when)*int64(tick) }
 
-// newSlot returns the slot of a payload, without its place in the file. Names of inputs
-// are numbers in a table of the segment.
+// newSlot returns the index entry of a payload that came to the spool at spooled, in nanoseconds
+// since 1970. The caller adds the place and the size of its frame with put. The entry has the number
+// of its input in the table of the segment. A payload with records of several inputs gets an entry
+// in g.mixes instead, to which e.input then refers.
 func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
 	if g.n == 0 {
 		g.base = spooled
 	}
 	e := slot{id: p.ID, when: uint32(min(max(spooled-g.base, 0)/int64(tick), 1<<32-1)), records: uint32(p.Records)}
 	if p.Replaces != (record.BatchID{}) {
-		e.size = part
+		e.size = part // a flag beside the size
 	}
 	var by []count
 	p.Inputs(func(input string, n int) {
@@ -143,8 +145,10 @@ func (n *names) place(name string) uint32 {
 	return uint32(i)
 }
 
-// indexCost returns how many bytes a payload adds to an index, at most.
+// indexCost returns how many bytes a payload adds to an index, at most: its entry, and the names of
+// its route and its inputs, which it may be the first to have.
 func indexCost(p *record.Payload) (n int64) {
+	// 40 and 12 are the most that lengths and numbers beside the names take.
 	n = slotSize + 1 + 40 + int64(len(p.Route.Cluster)+len(p.Route.Database)+len(p.Route.Table)+len(p.Route.Format)+len(p.Route.Mapping))
 	inputs, names := 0, int64(0)
 	p.Inputs(func(input string, _ int) { inputs, names = inputs+1, names+int64(len(input))+12 })
@@ -217,8 +221,9 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 	return b
 }
 
-// writeSums writes the totals of the slots of one route: bytes, the oldest time, and
-// records by input. It returns how many slots are marked.
+// writeSums writes the totals of the slots (index entries) of one route to t: bytes, the oldest time,
+// and records by input. It adds inputs that are new to inputs. It returns how many slots are marked
+// (the body is damaged, or the payload replaces another).
 func (g *segment) writeSums(t *wire.Writer, inputs *names, slots []slot) (marked int) {
 	bytes, oldest := int64(0), uint32(1<<32-1)
 	var total share
@@ -247,8 +252,8 @@ func encodeToken(seq uint64, token [24]byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// setToken writes a token into an existing index and syncs it. If the machine stops during
-// the write, the index has no token afterwards.
+// setToken writes a token into the existing index of segment number seq and syncs it. If the machine
+// stops during the write, the index has no token afterwards: the checksum is then wrong.
 func setToken(fsys durable.FS, path string, seq uint64, token [24]byte) error {
 	f, err := fsys.Open(path, os.O_RDWR)
 	if err != nil {
@@ -261,7 +266,8 @@ func setToken(fsys durable.FS, path string, seq uint64, token [24]byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// decodeToken returns the token of an index, zero if it has none or its checksum is wrong.
+// decodeToken returns the token of the index of segment number seq; zero if the index has none or
+// the checksum is wrong.
 func decodeToken(seq uint64, b []byte) (token [24]byte) {
 	if copy(token[:], b); binary.LittleEndian.Uint32(b[24:]) != blockSum(b[:24], seq, -1) {
 		return [24]byte{}
@@ -270,7 +276,8 @@ func decodeToken(seq uint64, b []byte) (token [24]byte) {
 }
 
 // blockSum returns the checksum of a block of slots. It covers the segment's number and
-// the position of the block, so that a block at another place does not pass.
+// the position of the block, so that a block at another place does not pass. The token has the
+// position -1.
 func blockSum(b []byte, seq uint64, block int) uint32 {
 	var where [16]byte
 	binary.LittleEndian.PutUint64(where[:8], seq)
@@ -312,8 +319,9 @@ type index struct {
 	bytes  int64  // of the file
 }
 
-// openIndex opens an index, checks its header and fills in g, which is empty, from its tables. The
-// caller closes the index. The error is errIndex if the index cannot be used, or one of the disk.
+// openIndex opens an index, checks its header and fills in g, which is empty but for its name and
+// number, from its tables. The entries of the payloads are read later. The caller closes the index.
+// The error is errIndex if the index cannot be used, or one of the disk.
 func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
@@ -356,8 +364,9 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 // indexBytes returns how many bytes n slots take in an index, with the checksums of their blocks.
 func indexBytes(n int) int64 { return int64(n)*slotSize + int64((n+blockSlots-1)/blockSlots)*4 }
 
-// readTables fills in the routes, inputs, mixes and totals of a segment, as if none of its payloads
-// had ended. It returns false if the bytes are not valid tables.
+// readTables fills in the routes, inputs, mixes and totals of a segment from b, as if none of its
+// payloads had ended. It returns false if b does not hold valid tables. The arguments of Count are
+// the fewest bytes that one element takes.
 func (g *segment) readTables(b []byte) bool {
 	r := &wire.Reader{B: b}
 	for range r.Count(1) {
@@ -390,7 +399,8 @@ func (g *segment) readTables(b []byte) bool {
 	return !r.Bad && g.live == g.n && len(g.order) == len(g.shares)
 }
 
-// fits reports whether the numbers in a slot exist in the tables of the segment.
+// fits reports whether an index entry is valid: its input and its position exist in the tables of
+// the segment, and it has an id.
 func (g *segment) fits(e *slot) bool {
 	known := int(e.input) < len(g.inputs)
 	if e.input&mixed != 0 {
@@ -399,8 +409,9 @@ func (g *segment) fits(e *slot) bool {
 	return known && int(e.ord) < g.n && e.id != record.BatchID{}
 }
 
-// read calls fn with n slots, beginning with slot number first. The slot that fn gets is
-// valid only during the call. An error is errIndex or that of the disk.
+// read calls fn with n slots (index entries) of segment g, beginning with slot number first, and
+// checks the blocks in which they lie. The slot that fn gets is valid only during the call. An error
+// is errIndex or that of the disk.
 func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 	const most = 256 // blocks at a time
 	var buf []byte
@@ -436,7 +447,7 @@ func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 	return nil
 }
 
-// readFull fills b from offset off; if the file ends before, the error is errIndex.
+// readFull fills b from the offset off of f. If the file ends before, the error is errIndex.
 func readFull(f durable.File, b []byte, off int64) error {
 	n, err := f.ReadAt(b, off)
 	switch {
@@ -448,9 +459,10 @@ func readFull(f durable.File, b []byte, off int64) error {
 	return err
 }
 
-// writeIndex writes the index of a segment that is not written any more, and drops its slots from
-// memory, except those that Next gives out soon. After an error they stay in memory, and the next
-// start reads the whole segment.
+// writeIndex writes the index of a segment that is not written any more, and drops its slots (index
+// entries) from memory, except those that Next gives out soon. end is where the content of the
+// segment ends, record the id of the next record. After an error the slots stay in memory, and the
+// next start reads the whole segment.
 func (s *Spool) writeIndex(g *segment, end int64, record uint64) error {
 	path := s.path(g.name + suffixOfIndex)
 	b := encodeIndex(g, s.w.agent, end, record, s.age.ahead())

@@ -80,7 +80,7 @@ func (q *queue) Pop() any {
 	return t
 }
 
-// top returns the first payload of the queue, nil if it is empty.
+// top returns the payload at the head of the queue, which stays in it; nil if the queue is empty.
 func (q *queue) top() *taken {
 	if len(q.all) == 0 {
 		return nil
@@ -140,7 +140,8 @@ func (sh *share) drop() {
 	}
 }
 
-// wake moves payloads whose time has come from the resting queue to the ready one. Needs mu.
+// wake moves the returned payloads that may be tried again at the time now from the resting queue
+// to the ready one. Needs mu.
 func (l *lane) wake(now time.Time) {
 	for t := l.resting.top(); t != nil && !t.until.After(now); t = l.resting.top() {
 		heap.Pop(&l.resting)
@@ -149,7 +150,8 @@ func (l *lane) wake(now time.Time) {
 	}
 }
 
-// unback removes a payload that was returned from the queues of its lane. Needs mu.
+// unback removes t, a payload that was given out and then returned, from the queues of its lane
+// (what the spool has to give to a route). Needs mu.
 func (s *Spool) unback(t *taken) {
 	l := s.lane(t.sh.to)
 	if l.ready.take(t) || l.resting.take(t) {
@@ -158,18 +160,18 @@ func (s *Spool) unback(t *taken) {
 	s.tidyLane(t.sh.to, l)
 }
 
-// tidyLane deletes a lane that has no payloads. Needs mu.
+// tidyLane deletes l, the lane of the route to, if it has no payloads. Needs mu.
 func (s *Spool) tidyLane(to route, l *lane) {
 	if l.fresh == 0 && l.back == 0 {
-		l.head() // unlists what there is
+		l.head() // only to remove the shares of the lane, all of which are empty
 		delete(s.lanes, to)
 	}
 }
 
 // pick gives out the oldest payload of a route: one that was returned, or the next one that was
 // never given out. t is nil if there is none now. If the index entries of the next payloads are
-// not in memory, pick returns their share as need; the caller reads them and calls again. Needs
-// mu.
+// not in memory, t is nil and need is their share (the payloads of the route in one segment); the
+// caller reads the entries and calls again. Needs mu.
 func (s *Spool) pick(to route) (t *taken, need *share) {
 	l := s.lanes[to]
 	if l == nil {
@@ -199,8 +201,8 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 	}
 }
 
-// peek returns the index entry of the next payload of the share to be given out; nil if it has to
-// be read from the disk first. Needs mu.
+// peek returns the index entry of the next payload of the share (the payloads of a route in one
+// segment) to be given out; nil if that entry is not in memory. Needs mu.
 func (sh *share) peek() *slot {
 	if i := sh.next - sh.from; i >= 0 && i < len(sh.slots) {
 		return &sh.slots[i]
@@ -208,9 +210,9 @@ func (sh *share) peek() *slot {
 	return nil
 }
 
-// give marks a payload (with the index entry e, in the share sh) as given out for the first time,
-// so that the caller of Next has it. If another copy of the payload was given out before and
-// returned, the new copy replaces it. Needs mu.
+// give marks a payload (with the index entry e, in the share sh) as given out for the first time:
+// from now on the caller of Next has it. p is its content, nil if it is not read yet. If another
+// copy of the payload was given out before, that copy ends, and the new one replaces it. Needs mu.
 func (s *Spool) give(sh *share, e *slot, p *record.Payload) *taken {
 	if old := s.out[e.id]; old != nil {
 		s.endOut(old)
@@ -237,15 +239,15 @@ func (s *Spool) setGiven(t *taken, given bool) {
 	t.sh.g.given += n
 }
 
-// isOut reports whether this copy of a payload was given out and has not ended; it may have been
-// returned since. Needs mu.
+// isOut reports whether the payload of index entry e in segment g was given out and has not ended;
+// it may have been returned since. It is false for a copy of it in another segment. Needs mu.
 func (s *Spool) isOut(g *segment, e *slot) bool {
 	t := s.out[e.id]
 	return t != nil && t.sh.g == g && t.ord == e.ord
 }
 
-// takeBack puts a payload that the caller of Next has returned back into its lane. It is not
-// given out again before until. Needs mu.
+// takeBack puts a payload that the caller of Next has returned back into its lane, without its
+// content; only its number of attempts is kept. It is not given out again before until. Needs mu.
 func (s *Spool) takeBack(t *taken, until time.Time) {
 	if t.payload != nil {
 		s.attempts[t.id] = t.payload.Attempt
@@ -275,8 +277,8 @@ func (s *Spool) endOut(t *taken) {
 	s.end(t.sh, &t.slot)
 }
 
-// endFresh ends a payload (the index entry e in the share sh) that was never given out, and subtracts it
-// from the counts of its lane. Needs mu.
+// endFresh ends a payload that was never given out, and subtracts it from the counts of its lane. e
+// is its index entry, sh its share (the payloads of its route in that segment). Needs mu.
 func (s *Spool) endFresh(sh *share, e *slot) {
 	sh.waiting--
 	l := s.lane(sh.to)
@@ -285,9 +287,9 @@ func (s *Spool) endFresh(sh *share, e *slot) {
 	s.end(sh, e)
 }
 
-// end does what every end of a payload needs: it corrects the counts of the segment and
-// of the inputs, and wakes the writer if the segment can now be removed or compacted.
-// Needs mu.
+// end does what every end of a payload needs: it corrects the counts of the segment and of the
+// inputs, notes the time for compaction, and wakes the writer if the segment can now be removed or
+// has become sparse enough to be compacted. e is the payload's index entry, in the share sh. Needs mu.
 func (s *Spool) end(sh *share, e *slot) {
 	g := sh.g
 	was := g.isSparse()
@@ -309,7 +311,7 @@ func (s *Spool) book(input string, n int) {
 }
 
 // enter adds the payloads of a segment that was found at the start to the lanes of their routes
-// and to the counts of records. Needs mu.
+// (what can be given out for each) and to the counts of records by input. Needs mu.
 func (s *Spool) enter(g *segment) {
 	for _, sh := range g.order {
 		if sh.waiting > 0 {

@@ -34,8 +34,8 @@ const metaVersion = 1
 // bug of whoever wrote it.
 var errMalformed = errors.New("meta malformed")
 
-// encodeMeta encodes all of a payload but its body, and the time when it came to the
-// spool.
+// encodeMeta encodes all of a payload but its body, and the time when it came to the spool. It keeps
+// a nil p.Lens (the lengths of the records in their files) apart from an empty one.
 func encodeMeta(p *record.Payload, spooled time.Time) []byte {
 	w := &wire.Writer{B: make([]byte, 0, 256+len(p.Lens))}
 	w.Byte(metaVersion)
@@ -45,8 +45,9 @@ func encodeMeta(p *record.Payload, spooled time.Time) []byte {
 	return w.B
 }
 
-// decodeMeta decodes the meta of a frame. p.Lens points into b: see own. The error is ErrVersion for a
-// meta of a later version of the program, and errMalformed for invalid content.
+// decodeMeta decodes the meta of a frame: a payload without its body, and when it came to the spool.
+// p.Lens points into b; own copies it. The error is durable.ErrVersion for a meta of a later version
+// of the program, and errMalformed for invalid content.
 func decodeMeta(b []byte) (p *record.Payload, spooled time.Time, err error) {
 	if len(b) > 0 && b[0] != metaVersion {
 		return nil, time.Time{}, fmt.Errorf("payload has version %d, and this program knows up to %d: %w", b[0], metaVersion, durable.ErrVersion)
@@ -74,8 +75,8 @@ type count struct {
 	records int
 }
 
-// unreadable returns a payload of which only the id, the route and the number of records
-// by input are known.
+// unreadable returns a stand-in for a payload of which only the id, the route and the number of
+// records by input are known. It has one piece for each input.
 func unreadable(id record.BatchID, to record.Route, inputs []count) *record.Payload {
 	p := &record.Payload{ID: id, Route: to}
 	for _, c := range inputs {

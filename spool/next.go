@@ -9,21 +9,21 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// Next returns the oldest payload of a route that is not given out and may be tried
-// now (see ReturnUntil), or nil, and the id that Return and Done know it by: its
-// own, unless Rebuild gave it another. It stays on disk until Done; the caller owns
-// its bytes. Its Attempt is the last that the spool knows of. Payloads older than
-// max_age are dropped and those that cannot be read or made again are told of when
-// they are met, and the next one is returned. Nil while payloads wait means that
-// reading is to be tried again later, such as where the disk does not answer in
-// time.
+// Next gives out the oldest payload of route r that nobody has and that may be tried now (see
+// ReturnUntil). p is nil if there is none. frame is the id to pass to Return or Done: that of p,
+// unless Options.Rebuild gave p another. The payload stays on disk until Done; the caller owns its
+// bytes. p.Attempt is the last attempt that the spool knows of.
+//
+// On its way Next drops payloads older than max_age, and gives up those that can neither be read
+// nor made again, with Options.OnDrop or OnLost. If p is nil although payloads wait, the caller
+// tries again later; for instance, the disk does not answer now.
 func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	to := unique.Make(r)
 	for {
 		s.mu.Lock()
 		if !s.used {
 			s.used = true
-			s.disk.Wake()
+			s.disk.Wake() // the writer finishes what Open left alone until the first use
 		}
 		t, need := s.pick(to)
 		var ahead page
@@ -85,8 +85,8 @@ func (s *Spool) Routes() []record.Route {
 	return out
 }
 
-// fetch reads a payload that was given out and returns it with its body. If p is nil, again says
-// whether the next payload can be tried: true if this one has ended, false if it was returned to wait
+// fetch reads t, a payload that was given out, and returns it with its body. If p is nil, again says
+// whether the next payload can be tried: true if t has ended, false if t was returned to wait
 // and the disk has to be tried later. A damaged payload is made again with Options.Rebuild, one that
 // is too old is dropped.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
@@ -97,6 +97,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		p, err = s.readPatiently(t)
 	}
 	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(s.home(t)) {
+		// Not even its meta can be read, and never will be: others of the segment may be gone too.
 		if found := s.verify(s.home(t)); errors.Is(found, record.ErrStalled) {
 			err = found
 		}
@@ -111,7 +112,7 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	switch {
 	case errors.Is(err, ErrGone):
 		return nil, true
-	case errors.Is(err, record.ErrStalled): // told
+	case errors.Is(err, record.ErrStalled): // patiently has logged it
 		s.giveBack(t.id, time.Time{})
 		return nil, false
 	case err != nil:
@@ -136,15 +137,15 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	return p, false
 }
 
-// setAttempts sets p.Attempt to the number of all attempts for the payload: the frame has those
-// made before it came to the spool, and s.attempts those since.
+// setAttempts sets p.Attempt to the number of all attempts for the payload: p, as read from its
+// frame, has those made before it came to the spool, and s.attempts those since.
 func (s *Spool) setAttempts(t *taken, p *record.Payload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.Attempt = max(p.Attempt, s.attempts[t.id])
 }
 
-// isWritten reports whether a segment is the one being written. That segment is never
+// isWritten reports whether g is the segment being written. That segment is never
 // given up as a whole: payloads that are rebuilt from lost segments go into it.
 func (s *Spool) isWritten(g *segment) bool {
 	s.mu.Lock()
@@ -159,15 +160,16 @@ func (s *Spool) came(t *taken) time.Time {
 	return time.Unix(0, t.sh.g.when(&t.slot))
 }
 
-// unreadable returns the payload as far as the index knows it.
+// unreadable returns the payload as far as its index entry says: id, route and number of records by
+// input, without ranges and body.
 func (s *Spool) unreadable(t *taken) *record.Payload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return t.sh.unreadable(&t.slot)
 }
 
-// unreadable returns the payload of a slot as far as the index knows it: id, route,
-// records by input. Needs mu.
+// unreadable returns the payload of the index entry e as far as the index knows it: id, route and
+// number of records by input, without ranges and body. Needs mu.
 func (sh *share) unreadable(e *slot) *record.Payload {
 	var by []count
 	sh.g.counts(e, func(input string, n int) { by = append(by, count{input, n}) })
@@ -175,8 +177,9 @@ func (sh *share) unreadable(e *slot) *record.Payload {
 }
 
 // mend has Options.Rebuild make the payload t again from its source files, because its frame is
-// damaged (cause). The damaged frame stays in its segment, so after a crash the payload is made
-// again once more.
+// damaged (cause). p is what is known of it, and is returned with its new body. If the source is
+// gone, mend ends the payload, calls OnDrop and returns ErrGone; after another error it can be tried
+// again. The damaged frame stays in its segment, so after a crash the payload is made again.
 func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload, error) {
 	s.mu.Lock()
 	g := t.sh.g
@@ -197,8 +200,8 @@ func (s *Spool) mend(t *taken, p *record.Payload, cause error) (*record.Payload,
 	return nil, err
 }
 
-// isNews reports whether this text differs from the last one that was logged of a payload,
-// and remembers it.
+// isNews reports whether the text what differs from the last one that was logged about the payload
+// t, and remembers it. So the same error is not logged at every try.
 func (s *Spool) isNews(t *taken, what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,11 +256,12 @@ func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 		if ended := s.endWaiting(at); ended {
 			s.refresh(all)
 			return
-		} // a compaction has moved it meanwhile
+		} // else a compaction has moved the payload, or somebody took it, meanwhile: look again
 	}
 }
 
-// finish ends a payload that was given out.
+// finish ends a payload that was given out, also if it was returned since: it is not sent again, and
+// its segment can be removed once all others in it have ended too.
 func (s *Spool) finish(t *taken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +269,8 @@ func (s *Spool) finish(t *taken) {
 }
 
 // endWaiting ends a payload that waits and returns true. It returns false and changes nothing if
-// the payload has ended, was handed to the caller of Next, or was copied to another segment.
+// the payload has ended, is in the hands of the caller of Next, was copied to another segment, or
+// was given up with its whole segment.
 func (s *Spool) endWaiting(at placed) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +298,8 @@ func (s *Spool) Attempted(id record.BatchID, attempt int) {
 }
 
 // verify reads a segment from which a payload could not be read, and gives up all payloads that
-// cannot be found in it. An error means that the disk cannot tell now.
+// cannot be found in it. After an error, which means that the disk cannot be read for now, nothing
+// is given up.
 func (s *Spool) verify(g *segment) error {
 	s.mu.Lock()
 	g.pins++
@@ -302,7 +308,7 @@ func (s *Spool) verify(g *segment) error {
 	there, err := patiently(s, func() (bits, error) {
 		var there bits
 		err := s.scan(g, func(at placed, _ *record.Payload) { there.set(at.ord, g.n) })
-		if errors.Is(err, durable.ErrDamaged) {
+		if errors.Is(err, durable.ErrDamaged) { // in its header: nothing of it is readable
 			there = nil
 		}
 		return there, err

@@ -41,15 +41,14 @@ type request struct {
 
 func (r *request) id() record.BatchID { return r.p.ID }
 
-// Put keeps a payload: once it returned nil the payload survives a power cut.
-// Payloads put at the same time share one sync. One that Next gave out is
-// returned, as by Return.
+// Put keeps a payload until Done: once it returned nil the payload survives a power cut.
+// Payloads put at the same time share one sync. A payload that Next gave out is not written again
+// but returned, as by Return.
 //
-// It returns ErrFull where max_size or min_free leaves no room, ErrOff where
-// max_size is 0, the disk's error, or record.ErrStalled where the disk does not
-// answer in time. After an error the payload is not in the spool of this run.
-// It may be there at the next start: the write may have reached the disk.
-// The bytes of p are not used after Put returned.
+// Put returns ErrFull if max_size or min_free leaves no room, ErrOff if max_size is 0, ErrClosed,
+// the disk's error, or record.ErrStalled if the disk does not answer in time. After an error the
+// payload is not in the spool of this run. It may be there at the next start: the write may have
+// reached the disk. The bytes of p are not used after Put returned.
 func (s *Spool) Put(p *record.Payload) error {
 	if s.isInHand(p.ID) && s.giveBack(p.ID, time.Time{}) {
 		return nil
@@ -78,7 +77,7 @@ func (s *Spool) put(p, hold *record.Payload) error { return s.write(p, hold, fal
 
 // write hands a payload to the writer and waits, at most Options.Stall, until it is durable.
 // With hold the payload then counts as given out. second says that the spool has another
-// frame of the payload, which the caller ends. The errors are those of Put.
+// frame (stored copy) of the payload, which the caller ends. The errors are those of Put.
 func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	if s.cfg().MaxSize <= 0 {
 		return ErrOff
@@ -100,8 +99,8 @@ func (s *Spool) write(p, hold *record.Payload, second bool) error {
 	return s.giveUp(r)
 }
 
-// submit queues a request for the writer; the error is ErrClosed, or record.ErrStalled if
-// the disk hangs already.
+// submit queues the request r for the writer and wakes it. The error is ErrClosed, or
+// record.ErrStalled if the disk hangs already; then r is not queued.
 func (s *Spool) submit(r *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,9 +115,9 @@ func (s *Spool) submit(r *request) error {
 	return nil
 }
 
-// giveUp withdraws a request whose caller has waited for Options.Stall, or returns its
-// result if there is one by now. If the writer has begun to write it, OnUnwanted is
-// called: the frame may reach the disk.
+// giveUp withdraws a request whose caller has waited for Options.Stall, and returns
+// record.ErrStalled, or the result of the request if there is one by now. If the writer has begun
+// with the request, OnUnwanted is called first: the payload may reach the disk.
 func (s *Spool) giveUp(r *request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +126,7 @@ func (s *Spool) giveUp(r *request) error {
 		return err
 	default:
 	}
-	if r.gaveUp = true; !r.copied {
+	if r.gaveUp = true; !r.copied { // still in the queue
 		s.queue = slices.DeleteFunc(s.queue, func(q *request) bool { return q == r })
 		return record.ErrStalled
 	}

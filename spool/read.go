@@ -55,7 +55,8 @@ func (s *Spool) scanSlots(g *segment, all []placed, fn func(at placed, p *record
 	})
 }
 
-// frames reads a segment and calls fn with each frame of a payload that can be read.
+// frames reads the segment file of g and calls fn with each frame of a payload that can be read, the
+// payload without its body, and the time when it came to the spool. Other frames are passed over.
 func (s *Spool) frames(g *segment, fn func(f *durable.Found, p *record.Payload, spooled time.Time)) error {
 	_, err := durable.ReadSegment(s.o.FS, s.path(g.name), kind, major, false, func(f *durable.Found) error {
 		if f.Type == typePayload {
@@ -90,16 +91,17 @@ type page struct {
 	at, n int    // its first slot in the share, and how many
 }
 
-// page returns which index entries of a share are read next, and pins the segment, which load
-// unpins. Needs mu.
+// page returns which index entries of the share sh are to be read next: from the first that was not
+// given out, fewer if many routes wait. It pins the segment, so that its files are not removed; load
+// unpins it. Needs mu.
 func (s *Spool) page(sh *share) page {
 	sh.g.pins++
 	n := max(minAhead, min(maxAhead, totalAhead/len(s.lanes)))
 	return page{sh: sh, x: sh.g.index, at: sh.next, n: min(sh.n-sh.next, n)}
 }
 
-// load reads a page of slots into memory and unpins the segment. It returns true if pick can be called
-// again, false if the index cannot be read now.
+// load reads a page of slots (index entries of payloads) into memory and unpins the segment. It
+// returns true if pick can be called again, false if the index cannot be read now.
 func (s *Spool) load(p page) bool {
 	sh, g, x, at, n := p.sh, p.sh.g, p.x, p.at, p.n
 	defer s.unpin(g)
@@ -113,7 +115,7 @@ func (s *Spool) load(p page) bool {
 	})
 	switch {
 	case err == nil:
-		s.mu.Lock()
+		s.mu.Lock() // used only if the next slot to give out is still among them, and the index is the same
 		if sh.next >= at && sh.next <= at+len(slots) && g.index == x {
 			sh.slots, sh.from = slots, at
 		}
@@ -127,9 +129,10 @@ func (s *Spool) load(p page) bool {
 	return false
 }
 
-// reindex replaces an index that cannot be read by the slots that it finds in the segment itself. If
-// the segment is damaged too, nobody can tell which of its payloads have ended, and all that wait are
-// reported as lost. It returns false if the disk has to be tried again later.
+// reindex replaces x, the index of g, which cannot be read (cause), by the slots that it makes from
+// the frames of the segment. If the segment is damaged too, nobody can tell which of its payloads
+// have ended, and all that wait are reported as lost. It returns false if the disk has to be tried
+// again later.
 func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	type found struct {
 		to      route
@@ -180,8 +183,10 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	return true
 }
 
-// lose gives up the payloads of a segment whose frames were not found in the file (there has
-// those that were) and that nobody has in hand, and reports them with OnLost.
+// lose gives up the payloads of segment g whose frames cannot be read, except those that the caller
+// of Next has, and reports them with Options.OnLost. there has the frames that can be read, by
+// slot.ord. cause is the read error, for the log; it may be nil. If the index cannot be read either,
+// all payloads are given up.
 func (s *Spool) lose(g *segment, there bits, cause error) {
 	all, err := s.all(g)
 	s.mu.Lock()
@@ -221,8 +226,9 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 	}
 }
 
-// loseAll gives up all payloads of a segment but those given out, because neither its
-// index nor its frames can be read, and calls OnLost.
+// loseAll gives up all payloads of a segment but those that the caller of Next has, because neither
+// its index nor its frames can be read, and reports them with Options.OnLost: their number of
+// records by input, but only the ids of those that had been returned.
 func (s *Spool) loseAll(g *segment, cause error) {
 	sum := sums{}
 	var ids []record.BatchID
@@ -237,7 +243,7 @@ func (s *Spool) loseAll(g *segment, cause error) {
 		sum.add(t.sh, &t.slot, 1)
 		s.endOut(t)
 	}
-	for _, sh := range g.order { // the rest cannot be told one by one
+	for _, sh := range g.order { // of the others only the totals are known
 		for _, c := range kept[sh] {
 			sh.sum(c.input, -c.records)
 		}
@@ -257,8 +263,8 @@ func (s *Spool) loseAll(g *segment, cause error) {
 	s.tellLost(g, ids, sum.payload(), cause)
 }
 
-// tellLost logs that payloads of a segment are lost and reports them with OnLost. what has their
-// number of records by input.
+// tellLost logs that payloads of a segment are lost, because of cause, and reports them with
+// Options.OnLost. what has their number of records by input; ids may lack some of them.
 func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload, cause error) {
 	s.o.Logger.Error("spooled payloads are gone or unreadable; the agent reads their records again from the source files where it can", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
 	s.o.OnLost(ids, what)
@@ -272,7 +278,7 @@ type sums struct {
 }
 
 // put adds n records of an input, which may be negative, to the sums. to is their route; it replaces the
-// route of the call before.
+// route of the call before, since one route is enough for the report.
 func (s *sums) put(to route, input string, n int) {
 	if s.by == nil {
 		s.by = map[string]int{}
@@ -281,7 +287,7 @@ func (s *sums) put(to route, input string, n int) {
 	s.to = to
 }
 
-// add adds the records of a payload, or subtracts them if sign is -1.
+// add adds the records of the payload with index entry e to the sums, or subtracts them if sign is -1.
 func (s *sums) add(sh *share, e *slot, sign int) {
 	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
 }
@@ -340,7 +346,8 @@ func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
 	return got, record.ErrStalled
 }
 
-// hangers adds to the number of reads that hang, and returns it.
+// hangers adds more, which may be 0, to the number of reads that the disk has not answered in time,
+// and returns the new number.
 func (s *Spool) hangers(more int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +355,8 @@ func (s *Spool) hangers(more int) int {
 	return s.hung
 }
 
-// readPatiently reads a payload that is given out, see patiently.
+// readPatiently reads the payload t, with its body, from the segment in which it lies now. If the
+// disk does not answer within Options.Stall, the error is record.ErrStalled; otherwise as in read.
 func (s *Spool) readPatiently(t *taken) (*record.Payload, error) {
 	s.mu.Lock()
 	g, e := t.sh.g, t.slot
@@ -356,8 +364,8 @@ func (s *Spool) readPatiently(t *taken) (*record.Payload, error) {
 	return patiently(s, func() (*record.Payload, error) { return s.read(g, &e) })
 }
 
-// read returns a payload with its body. With errBody the payload comes without its body;
-// with another error it is nil.
+// read returns the payload of index entry e in segment g, with its body. If only the body is
+// damaged, the error is errBody and the payload comes without it; with another error it is nil.
 func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 	f, err := s.o.FS.Open(s.path(g.name), 0)
 	if err != nil {
@@ -367,8 +375,9 @@ func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 	return readFrame(f, e.offset(), e.length(), e.id)
 }
 
-// readFrame reads the payload with this id from its frame of size bytes at the offset at. With the
-// error errBody the payload has no body. The layout of a frame is that of package durable.
+// readFrame reads the payload with this id from its frame of size bytes at the offset at. If only
+// its body is damaged, it returns the payload without body and errBody; if more is damaged or the
+// id differs, durable.ErrDamaged. The layout of a frame is that of package durable.
 func readFrame(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
 	b := make([]byte, size)
 	n, err := f.ReadAt(b, at)
@@ -391,8 +400,9 @@ func readFrame(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payloa
 	return p, nil
 }
 
-// cut returns the meta and the body of a frame. ok is false if the meta is damaged; body
-// is nil if the body is damaged.
+// cut returns the meta and the body of the frame with the bytes b, both as parts of b. ok is false
+// if the meta is damaged; body is nil if the body is damaged. The offsets are those of the frame
+// header of package durable.
 func cut(b []byte) (meta, body []byte, ok bool) {
 	if len(b) < 16 {
 		return nil, nil, false
@@ -406,8 +416,8 @@ func cut(b []byte) (meta, body []byte, ok bool) {
 	return meta, body, true
 }
 
-// checked returns the n bytes at off; false if the checksum that follows them differs or b is too
-// short.
+// checked returns the n bytes of b at off, behind which a checksum of them lies. It returns false if
+// the checksum differs or b is too short.
 func checked(b []byte, off, n uint64) ([]byte, bool) {
 	if off+n+4 > uint64(len(b)) {
 		return nil, false

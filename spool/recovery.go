@@ -62,8 +62,9 @@ type recovery struct {
 	excess  map[*segment]int64 // the same of those that are longer than their index says
 }
 
-// readFolder reads the segments and indexes in the folder at a start, resolves duplicates,
-// and fills the spool with what waits.
+// readFolder reads the segments and indexes in the folder at a start, keeps one copy of each payload,
+// and fills the spool with what waits. After an error, which is one of reading or says that the
+// folder belongs to something else, nothing on the disk is changed.
 func (s *Spool) readFolder() (*Recovery, error) {
 	files, err := listSegments(s.o.FS, s.dir)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Spool) readFolder() (*Recovery, error) {
 		}
 	}
 	r.out.Segments = slices.Sorted(maps.Keys(seen))
-	for _, g := range aside.segments { // one more by such a name would replace it
+	for _, g := range aside.segments { // a new segment of this number, moved there, would replace it
 		s.next = max(s.next, g.seq+1)
 	}
 	r.out.Lost = len(aside.segments) > 0 || len(aside.indexes) > 0
@@ -122,8 +123,8 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	return r.out, nil
 }
 
-// segment reads the head of a segment's index or, if there is no usable index, the segment
-// itself.
+// segment reads the first part of a segment's index (its tables, not the entries of the payloads)
+// or, if there is no usable index, the segment itself.
 func (r *recovery) segment(g *segment) error {
 	if r.files.indexes[g.name] {
 		switch known, err := r.indexed(g); {
@@ -144,8 +145,8 @@ func (r *recovery) reread(g *segment) error {
 	return r.survey(g)
 }
 
-// indexed fills in g from the header of its index. It returns false and no error if the index cannot
-// be used.
+// indexed fills in g from the header and the tables of its index, which stays open. It returns false
+// and no error if the index cannot be used; an error is one of reading.
 func (r *recovery) indexed(g *segment) (known bool, err error) {
 	s := r.s
 	h := newSegment(g.name, g.seq)
@@ -177,8 +178,9 @@ func (r *recovery) slots(g *segment, fn func(sh *share, e *slot)) (again bool, e
 	return true, r.reread(g)
 }
 
-// short compares the size of a segment with its index. It ends payloads beyond the end of
-// a segment that was cut, and notes bytes after the end that the index knows.
+// short compares the size of a segment with its index. If the segment was cut, it ends the payloads
+// beyond the end and reports them as missing. If it is longer than the index says, it notes where to
+// cut it.
 func (r *recovery) short(g *segment) error {
 	x := g.index
 	switch {
@@ -218,7 +220,8 @@ func passable(err error) error {
 	return err
 }
 
-// orphaned reports the payloads of indexes whose segment is missing or unreadable.
+// orphaned reports the payloads of indexes whose segment is missing or unreadable as missing. The
+// error is one of reading; an index that cannot be used is none.
 func (r *recovery) orphaned() error {
 	s := r.s
 	for _, g := range r.files.segments {
@@ -234,7 +237,7 @@ func (r *recovery) orphaned() error {
 		r.out.Lost = true
 		x, err := openIndex(s.o.FS, s.path(name+suffixOfIndex), g)
 		if err == nil {
-			i, done := 0, 0
+			i, done := 0, 0 // the index has the entries of g.order[0] first, then those of order[1], …
 			err = x.read(g, 0, x.n, func(e *slot) {
 				for g.order[i].n <= done {
 					i, done = i+1, 0
@@ -257,15 +260,15 @@ func (r *recovery) problem(format string, args ...any) {
 	r.out.Problems = append(r.out.Problems, fmt.Sprintf(format, args...))
 }
 
-// header reads the header of a segment and returns an error if the segment belongs to another agent or
-// another store. A damaged header is reported and is no error.
+// header reads the header of a segment. It returns an error if the segment belongs to another agent
+// or another store, was renamed or cannot be read. A damaged header is reported and is no error.
 func (r *recovery) header(g *segment) error {
 	w := &r.s.w
 	h, size, err := durable.ReadHeader(r.s.o.FS, r.s.path(g.name), kind, major)
 	g.size, g.place = size, g.seq
 	r.s.next = max(r.s.next, g.seq+1)
 	switch {
-	case errors.Is(err, durable.ErrDamaged) && h.Kind != [4]byte{}:
+	case errors.Is(err, durable.ErrDamaged) && h.Kind != [4]byte{}: // a sound header of another store
 		return fmt.Errorf("segment %q is of kind %q: %w", g.name, h.Kind, ErrForeign)
 	case errors.Is(err, durable.ErrDamaged), brokenDisk(err):
 		r.broken, r.out.Lost = append(r.broken, g), true
@@ -275,7 +278,7 @@ func (r *recovery) header(g *segment) error {
 		return err
 	case h.Seq != g.seq:
 		return fmt.Errorf("segment %q says it is number %d: it was renamed", g.name, h.Seq)
-	case h.Minor == 0: // a spool had an id of its own
+	case h.Minor == 0: // of an early version, which put an id of the spool into Agent
 		if r.own != [16]byte{} && h.Agent != r.own {
 			return fmt.Errorf("segment %q belongs to another agent than those before it: %w", g.name, ErrForeign)
 		}
@@ -289,13 +292,15 @@ func (r *recovery) header(g *segment) error {
 	return nil
 }
 
-// brokenDisk reports whether an error is one of the medium, which is handled like damage.
+// brokenDisk reports whether err is an error of the medium (EIO, EUCLEAN). Unlike other errors of
+// reading, the spool handles it like damage of the file.
 func brokenDisk(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
 }
 
-// survey reads all frames of a segment that has no usable index, and notes damage and
-// bytes that are missing at its end.
+// survey reads the metas of all payloads of a segment that has no usable index, adds them to the
+// segment, and reports damage and bytes that are missing at its end. The error is one of reading, or
+// durable.ErrVersion.
 func (r *recovery) survey(g *segment) error {
 	sealed := false
 	rep, err := durable.ReadSegment(r.s.o.FS, r.s.path(g.name), kind, major, false, func(f *durable.Found) error {
@@ -333,7 +338,7 @@ func (r *recovery) survey(g *segment) error {
 	return nil
 }
 
-// payload adds the payload of a frame to the segment. Malformed meta is reported and is no error.
+// payload adds the payload of frame f to the segment g. A malformed meta is reported and is no error.
 func (r *recovery) payload(g *segment, f *durable.Found) error {
 	p, spooled, err := decodeMeta(f.Meta)
 	if errors.Is(err, errMalformed) {
@@ -350,11 +355,11 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 	return nil
 }
 
-// bad reports the ranges of a segment in which no frame (a stored payload) can be read: an
-// unfinished write, which nobody relied on, or damage, which lost payloads. It notes where the
-// content of the segment ends.
+// bad reports the ranges of segment g in which no frame (a stored payload) can be read: an
+// unfinished write, which nobody relied on, or damage, which lost payloads. rep is what the scan of
+// the segment found. bad also notes where the content of the segment ends.
 func (r *recovery) bad(g *segment, rep *durable.Report) {
-	end, torn := rep.End, len(rep.Bad) > 0 // all of them
+	end, torn := rep.End, len(rep.Bad) > 0 // torn: all of the ranges are of unfinished writes
 	for _, b := range rep.Bad {
 		end = max(end, b.Offset+b.Length)
 		if b.Torn {
@@ -366,15 +371,16 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d bytes damaged at offset %d", g.name, b.Length, b.Offset)
 	}
-	if rep.Lost > 0 && !torn { // else those of the unfinished write
+	if rep.Lost > 0 && !torn { // if torn, they are the records of the unfinished write
 		g.damaged, r.out.Lost = true, true
 		r.problem("spool segment %s: %d records lost with them", g.name, rep.Lost)
 	}
 	r.content[g] = min(end, g.size)
 }
 
-// tail checks the bodies that were written after the last known sync of a segment, and
-// marks those that are damaged as unsound: a crash may have interrupted their write.
+// tail reads the bodies that were written after the last known sync of a segment, and
+// marks those that are damaged as unsound: a crash may have interrupted their write. rep is what the
+// scan of the segment found. The error is one of reading, not of damage.
 func (r *recovery) tail(g *segment, rep *durable.Report) error {
 	var failed error
 	all, _ := r.s.all(g) // in memory
@@ -393,7 +399,7 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 		}
 	})
 	if err != nil && lasts(err) {
-		err = nil // told by survey
+		err = nil // survey has reported it
 	}
 	return errors.Join(err, failed)
 }
@@ -445,7 +451,7 @@ func (r *recovery) dedupe() error {
 }
 
 // settle ends all but one of the copies of each payload: it keeps a sound copy before an
-// unsound one, and the newer of two sound ones.
+// unsound one, and the newer of two sound ones. all has the copies that were found for each id.
 func (r *recovery) settle(all map[record.BatchID][]placed) {
 	for id, copies := range all {
 		if len(copies) < 2 {
@@ -513,8 +519,8 @@ func (r *recovery) tidy() {
 }
 
 // closeEnd writes the index of a segment that was read by its frames, and frees the space
-// after its end. The index comes first: a segment without an index that is shorter than
-// the space it had allocated counts as cut.
+// after the offset end, where its content ends. record is the id of the next record. The index comes
+// first: a segment without an index that is shorter than the space it had allocated counts as cut.
 func (s *Spool) closeEnd(g *segment, end int64, record uint64) {
 	if s.writeIndex(g, end, record) == nil && end < g.size && trim(s.o.FS, s.path(g.name), end) == nil {
 		s.mu.Lock()

@@ -29,7 +29,7 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 			})
 		})
 		s.mu.Lock()
-		again = err == nil && (s.swaps != swaps || s.anyBack(wanted)) // moved by a compaction, or returned behind our back
+		again = err == nil && (s.swaps != swaps || s.anyBack(wanted)) // moved by a compaction, or returned, after the search
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
@@ -55,11 +55,12 @@ func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
 	return false
 }
 
-// removeFrom ends the wanted payloads of a segment that wait, and calls fn with each.
+// removeFrom ends the wanted payloads of a segment that wait, and calls fn with each, without its
+// Body. Payloads that cannot be read stay, which is no error. The error is one of reading.
 func (s *Spool) removeFrom(g *segment, wanted map[record.BatchID]bool, fn func(*record.Payload)) error {
 	all, err := s.all(g)
 	if errors.Is(err, errIndex) || err != nil && lasts(err) {
-		return nil // Next tells what is gone
+		return nil // Next reports payloads that cannot be read when it comes to them
 	}
 	if err != nil {
 		return err

@@ -7,10 +7,10 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// Reroute changes the cluster of the payloads that wait for a route, and returns how many it
-// moved. only selects payloads by everything but their Body; nil: all. Each payload is written
-// again under its own id before the old copy ends, so that a crash leaves at least one copy, of
-// which the newest counts. While a payload moves, nobody else gets it. If one cannot be read or
+// Reroute changes the cluster of the payloads that wait for the route from, and returns how many it
+// moved. only, which gets them without their Body, selects the payloads; nil: all. Each payload is
+// written again under its own id before the old copy ends, so that a crash leaves at least one copy,
+// of which the newest counts. While a payload moves, nobody else gets it. If one cannot be read or
 // written now, the error says so; those moved before stay moved.
 func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Payload) bool) (moved int, err error) {
 	var kept []record.BatchID
@@ -22,7 +22,7 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 	s.wakeAll(from)
 	for s.Waiting(from) > 0 {
 		p, frame := s.Next(from)
-		if p == nil && s.wakeAll(from) { // somebody has returned one until some time meanwhile
+		if p == nil && s.wakeAll(from) { // somebody has called ReturnUntil meanwhile
 			continue
 		}
 		if p == nil {
@@ -30,7 +30,7 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 		}
 		s.mu.Lock()
 		t := s.out[frame]
-		t.payload = nil // of which the body is not needed in memory
+		t.payload = nil // so that payloads that are kept do not hold their bodies in memory
 		s.mu.Unlock()
 		if only != nil && !only(p) {
 			kept = append(kept, frame)

@@ -14,9 +14,9 @@ import (
 )
 
 // admit chooses the requests of a group that fit into the spool. in are those that are written
-// now, size is at most what they take. rest are those after them that wait until in is written,
-// because only then it is known how much room is left. admit answers a request with ErrFull only
-// if it does not fit beside what is written.
+// now, size is the most bytes that they take. rest are those after them that wait until in is
+// written, because only then it is known how much room is left. If the first of them does not fit
+// even after makeRoom, admit answers it with ErrFull and goes on with the next.
 func (w *writer) admit(group []*request) (in, rest []*request, size int64) {
 	for i, r := range group {
 		if len(in) > 0 {
@@ -34,8 +34,8 @@ func (w *writer) admit(group []*request) (in, rest []*request, size int64) {
 	return in, nil, size
 }
 
-// makeRoom frees room for n bytes of frames: it removes ended segments, compacts, and with
-// drop_oldest gives up the oldest payloads.
+// makeRoom frees room for n bytes of frames if they do not fit: it removes ended segments, compacts,
+// and with drop_oldest gives up the oldest payloads. It returns nil if they fit then, else ErrFull.
 func (w *writer) makeRoom(n int64) error {
 	err := w.fits(n)
 	if err == nil {
@@ -43,6 +43,7 @@ func (w *writer) makeRoom(n int64) error {
 	}
 	w.sweep(true)
 	w.s.weigh() // people may have emptied the folder damaged
+	// What one compaction frees may allow another.
 	for range 2 {
 		if w.compact(true) {
 			w.sweep(true)
@@ -116,9 +117,9 @@ func (w *writer) shortOfDisk(n int64) int64 {
 	return n + segmentCost + int64(w.s.cfg().MinFree) - free
 }
 
-// victims returns the oldest segments that have to be dropped so that n bytes fit; nil if the
-// configuration does not allow that or it would not be enough. Segments with payloads that are given
-// out are not among them.
+// victims returns the oldest segments that have to be dropped so that n bytes fit. It passes over
+// segments with payloads that are given out and those being read. The result is nil if the
+// configuration does not allow that (when_full is not drop_oldest) or it would not be enough.
 func (w *writer) victims(n int64) []*segment {
 	if w.s.cfg().WhenFull != "drop_oldest" {
 		return nil
@@ -143,7 +144,7 @@ func (w *writer) victims(n int64) []*segment {
 }
 
 // drop ends every waiting payload of a segment because the spool is full, and reports each with
-// OnDrop.
+// OnDrop. The segment is removed later, by sweep.
 func (w *writer) drop(g *segment) {
 	if g == w.seg {
 		_ = w.retire()
@@ -157,7 +158,7 @@ func (w *writer) drop(g *segment) {
 		records, frames = records+p.Records, frames+1
 		s.o.OnDrop(own(p), record.DropSpoolFull)
 	})
-	for _, p := range s.giveUpRest(g) { // unreadable now, which saves nobody from counting them
+	for _, p := range s.giveUpRest(g) { // those that cannot be read count as dropped too
 		records, frames = records+p.Records, frames+1
 		s.o.OnDrop(p, record.DropSpoolFull)
 	}
@@ -178,8 +179,8 @@ func (s *Spool) giveUpRest(g *segment) (out []*record.Payload) {
 	return out
 }
 
-// weigh measures the folder damaged: its bytes count for max_size, so that a failing disk
-// does not fill up.
+// weigh measures the files in the folder damaged and stores the sum: their bytes count for max_size,
+// so that a failing disk does not fill up.
 func (s *Spool) weigh() {
 	dir := s.path(damagedDir)
 	names, _ := s.o.FS.List(dir)
@@ -197,9 +198,9 @@ func (s *Spool) weigh() {
 }
 
 // sweep removes the segments whose payloads have all ended; the segment being written only
-// if idle is set. BeforeUnlink comes first: it makes the ends of the payloads durable in
-// the journal. If it fails because the disk is full, sweep removes the segments of which
-// nothing was lost all the same, since that frees space.
+// if idle is set. Options.BeforeUnlink comes first: it makes durable in the journal how the payloads
+// ended. If that fails because the disk is full, sweep removes the segments of which
+// nothing was lost all the same, since that frees space. After other errors it tries again later.
 func (w *writer) sweep(idle bool) {
 	s := w.s
 	var dead []*segment
@@ -226,23 +227,24 @@ func (w *writer) sweep(idle bool) {
 			w.postpone("journal not synced", err)
 			return
 		}
-		w.lookAgain()
+		w.lookAgain() // for the rest
 	}
 	w.remove(dead)
 }
 
-// whole leaves out the segments of which something was lost: until the journal has
-// recorded the loss, only the segment or its index shows it.
+// whole returns the segments of dead of which nothing was lost. The others stay: until the journal
+// has recorded the loss, only the segment or its index shows it.
 func (s *Spool) whole(dead []*segment) []*segment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(dead, func(g *segment) bool { return g.damaged || g.lost })
 }
 
-// remove unlinks segments, or moves them to the folder damaged if something in them was
+// remove unlinks the segments dead, or moves them to the folder damaged if something in them was
 // unreadable. It removes the indexes first and syncs that: an index without its segment
 // means that somebody else removed the segment. It forgets the segments after the folder
-// is synced, since until then a power cut can bring them back.
+// is synced, since until then a power cut can bring them back. After an error it stops, and the
+// rest is tried again later.
 func (w *writer) remove(dead []*segment) {
 	s := w.s
 	ids := make([][]record.BatchID, len(dead))
@@ -293,6 +295,7 @@ func (w *writer) remove(dead []*segment) {
 	if spoiled {
 		s.weigh()
 	}
+	// The journal need no longer remember how these payloads ended.
 	s.o.OnRemove(w.withoutSpoiled(s.lastOf(slices.Concat(ids...))))
 	if w.isFull() {
 		w.probe()
@@ -310,8 +313,9 @@ func (w *writer) syncFolder() bool {
 	return true
 }
 
-// lastOf leaves out the ids of removed segments of which the spool has another frame: the
-// journal has to remember their ends until that frame is removed too.
+// lastOf returns those of ids, the payloads of removed segments, of which the spool has no other
+// frame (stored copy). For the others it counts one copy less: the journal has to remember how
+// they ended until their last copy is removed too.
 func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,7 +336,7 @@ func (s *Spool) lastOf(ids []record.BatchID) []record.BatchID {
 
 // withoutSpoiled leaves out the ids that a damaged segment in the folder may still hold: a
 // later start may read that frame, and needs to know from the journal that the payload has
-// ended. If a damaged segment cannot be read it leaves out all.
+// ended. If the index of a damaged segment cannot be read it leaves out all.
 func (w *writer) withoutSpoiled(ids []record.BatchID) []record.BatchID {
 	s := w.s
 	s.mu.Lock()
@@ -353,16 +357,17 @@ func (w *writer) withoutSpoiled(ids []record.BatchID) []record.BatchID {
 }
 
 // idsOf returns the ids of all payloads of a segment, including those that were copied to
-// another one.
+// another one. Without a readable index it may return too few.
 func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
-	all, _ := s.all(g) // of those that cannot be read a later start lets the journal know
+	all, _ := s.all(g) // the journal then remembers more than it needs, until a later start
 	for i := range all {
 		ids = append(ids, all[i].id)
 	}
 	return ids
 }
 
-// postpone logs that segments could not be removed and has it tried again later.
+// postpone logs that segments could not be removed, because the step what failed with err, and has
+// it tried again later.
 func (w *writer) postpone(what string, err error) {
 	w.log.Warn("removing finished spool segments failed, will retry: "+what, "err", err)
 	w.lookAgain()

@@ -77,7 +77,7 @@ type bits []uint64
 
 func (b bits) has(i uint32) bool { return int(i/64) < len(b) && b[i/64]&(1<<(i%64)) != 0 }
 
-// set sets bit i. The bits grow to at least n.
+// set adds the number i to the set. It grows the set to have room for the numbers below n.
 func (b *bits) set(i uint32, n int) {
 	if want := max(n, int(i)+1)/64 + 1; len(*b) < want {
 		*b = append(*b, make(bits, want-len(*b))...)
@@ -102,8 +102,9 @@ func (g *segment) share(to route) *share {
 	return sh
 }
 
-// add appends the index entry e of a payload to a segment whose entries are in memory, and
-// returns the share of its route.
+// add appends the index entry e of a payload to a segment whose entries are in memory, as the last
+// entry of the segment, and adds it to the totals. It returns the share of its route (all payloads
+// of the route in this segment).
 func (g *segment) add(to route, e slot) *share {
 	e.ord = uint32(g.n)
 	g.n++
@@ -114,7 +115,8 @@ func (g *segment) add(to route, e slot) *share {
 	return sh
 }
 
-// count adds a payload that has not ended to the totals of the segment and of its share.
+// count adds the payload of index entry e, which has not ended, to the totals of the segment and of
+// sh, the share of its route (the payloads of the route in this segment).
 func (g *segment) count(sh *share, e *slot) {
 	g.live++
 	g.bytes += e.length()
@@ -123,14 +125,15 @@ func (g *segment) count(sh *share, e *slot) {
 	}
 	sh.live++
 	sh.waiting++
-	if e.input&mixed == 0 { // as counts, which a start has no time for
+	if e.input&mixed == 0 { // of one input: as g.counts, but faster, since a start does this for each payload
 		sh.sum(g.inputs[e.input], int(e.records))
 		return
 	}
 	g.counts(e, sh.sum)
 }
 
-// sum adds n, which may be negative, to the records of an input in this share.
+// sum adds n, which may be negative, to the number of records that the share (the payloads of a
+// route in one segment) has of an input.
 func (sh *share) sum(input string, n int) {
 	for i := range sh.sums {
 		if sh.sums[i].input == input {
@@ -197,7 +200,7 @@ func (s *Spool) eachSlot(g *segment, fn func(sh *share, e *slot)) error {
 		}
 		return nil
 	}
-	i := -1
+	i := -1 // the index has the entries of order[0] first, ns[0] of them, then those of order[1], …
 	left := 0
 	return x.read(g, 0, x.n, func(e *slot) {
 		for ; left == 0; left = ns[i] {
@@ -216,7 +219,8 @@ type listing struct {
 }
 
 // listSegments sorts the names in the folder of a spool into segments, indexes and
-// temporary files, and opens none of them. A folder that is not there is empty.
+// temporary files, and opens none of them. It passes over other files. A folder that does not
+// exist gives an empty listing.
 func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -226,7 +230,7 @@ func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 		return l, err
 	}
 	l.indexes = map[string]bool{}
-	for _, name := range names { // sorted, and the numbers have a fixed width
+	for _, name := range names { // sorted, and numbers of a fixed width: the oldest segment comes first
 		base, isTemp := strings.CutSuffix(name, durable.TempSuffix)
 		base, isIndex := strings.CutSuffix(base, suffixOfIndex)
 		hex, ok := strings.CutSuffix(base, suffix)
@@ -244,8 +248,8 @@ func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 	return l, nil
 }
 
-// numbers yields the numbers of the segments in the listing, and of the indexes without a
-// segment.
+// numbers yields the numbers of the segments in the listing, and also those of the indexes, whether
+// their segment is there or not.
 func (l *listing) numbers() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, g := range l.segments {

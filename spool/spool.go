@@ -183,15 +183,16 @@ type Spool struct {
 	w writer // owned by the writer's goroutine
 }
 
-// Open reads the indexes of what is in dir, and the metas of segments without one.
-// dir is made where it is missing, and locked until Close. BeforeUnlink is not called before another
-// method is.
+// Open opens the spool in the folder dir and starts the goroutine that writes. It reads the index of
+// each segment (a file of payloads), or, where there is no index, the metas (descriptions) of all its
+// payloads. It creates dir if it is missing, and locks it until Close. Recovery says what was found.
+// Open does not call Options.BeforeUnlink, and nobody else does before another method is called.
 //
-// It is an error when another process has the folder open (ErrInUse), when it
-// cannot be read, or belongs to something else (ErrForeign), or when a later version wrote it in a way this one cannot read
-// (durable.ErrVersion); nothing is changed then. Damage is none: Recovery
-// tells of it. A disk that cannot be written is none either, see
-// Health. With max_size 0 what is there can still be taken.
+// It is an error if another process has the folder open (ErrInUse), if the folder cannot be read or
+// created for lack of permission, if it belongs to something else (ErrForeign), or if a later version
+// wrote it in a way that this one cannot read (durable.ErrVersion); no payload is changed then.
+// Damage is no error: Recovery reports it. A disk that cannot be written is none either, see Health.
+// With max_size 0 Put refuses payloads, but Next still returns those that are there.
 func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	opts.fill()
 	s := &Spool{
@@ -243,7 +244,8 @@ func (s *Spool) segmentSize() int64 {
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Health returns nil if the spool takes payloads, and after Close; otherwise why it does not: ErrOff,
-// ErrFull, ErrStalled or an error of the disk. The spool checks by itself whether the reason is over.
+// ErrFull, record.ErrStalled (a read or a write hangs) or an error of the disk. The spool checks by
+// itself whether the reason is over.
 func (s *Spool) Health() error {
 	trouble := s.disk.Err()
 	switch {
@@ -261,7 +263,8 @@ func (s *Spool) Health() error {
 	return nil
 }
 
-// tellTrouble logs why payloads cannot be written.
+// tellTrouble logs err, the reason why payloads cannot be written, with advice on what to do. s.disk
+// calls it when the trouble begins, and when it changes from or to ErrFull.
 func (s *Spool) tellTrouble(err error) {
 	fix := durable.Fix(err, "the spool")
 	if errors.Is(err, ErrFull) {
@@ -270,8 +273,8 @@ func (s *Spool) tellTrouble(err error) {
 	s.o.Logger.Error("spool write failed: unsent records stay in memory or in their source files", "err", err, "fix", fix)
 }
 
-// Close writes what waits, seals the segment being written and ends the
-// writer. Payloads that were taken stay for the next run. A disk that does not
-// answer is waited for no longer than Options.Stall, the time it has not answered
-// yet included. A second Close does nothing.
+// Close writes the payloads that callers of Put wait for, finishes the segment being written and
+// ends the writer; the error is that of finishing. Payloads that Next gave out stay for the next
+// run unless they ended. If the disk does not answer, Close returns record.ErrStalled at the latest
+// Options.Stall after the disk stopped answering. A second Close does nothing.
 func (s *Spool) Close() error { return s.disk.Close() }

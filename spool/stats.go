@@ -25,7 +25,8 @@ type RouteStats struct {
 	Oldest time.Time
 }
 
-// Stats sums up what the spool holds, from memory.
+// Stats sums up what the spool holds, in all and by route, without reading from the disk. Payloads
+// that were given out and have not ended count too. The caller owns the result.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,8 +71,9 @@ func (s *Spool) bytes() (n int64) {
 	return n
 }
 
-// oldestFresh returns when the oldest payload of the share that was never given out came, in
-// nanoseconds since 1970. If its slot is not in memory, the result may be too early. Needs mu.
+// oldestFresh returns when the oldest payload of the share (the payloads of a route in one segment)
+// that was never given out came to the spool, in nanoseconds since 1970. If its index entry is not
+// in memory, the result may be too early. Needs mu.
 func (sh *share) oldestFresh() int64 {
 	for i := max(sh.next-sh.from, 0); i < len(sh.slots); i++ {
 		if e := &sh.slots[i]; !sh.g.ended.has(e.ord) {
@@ -82,8 +84,8 @@ func (sh *share) oldestFresh() int64 {
 }
 
 // Segments returns the numbers of the segments in the folder, sorted, without those that are about to
-// be removed because all their payloads have ended. The caller owns the slice. From the first call on
-// OnSegments is called.
+// be removed because all their payloads have ended. The caller owns the slice. After the first call
+// of Segments the spool calls Options.OnSegments whenever these numbers change.
 func (s *Spool) Segments() []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +110,8 @@ func (s *Spool) segmentsChanged() {
 	}
 }
 
-// NumberAbove makes new segments get numbers above n: the journal knows lower numbers of
-// segments that are gone.
+// NumberAbove makes new segments get numbers above n, so that none gets the number of a segment
+// that is gone and that the journal still remembers.
 func (s *Spool) NumberAbove(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

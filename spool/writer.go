@@ -86,8 +86,8 @@ func (w *writer) unlock() {
 	}
 }
 
-// due returns when the writer has something to do without being woken: a retry, a
-// compaction, or the removal of the segment being written. Zero: never.
+// due returns when the writer has something to do without being woken: a retry after an error, a
+// compaction, or the removal of the segment being written, in which all has ended. Zero: never.
 func (w *writer) due() time.Time {
 	if at := w.s.disk.RetryAt(); !at.IsZero() {
 		return at
@@ -106,8 +106,9 @@ func (w *writer) due() time.Time {
 	return due
 }
 
-// turn writes all that waits and removes what has ended. It returns true, and the error of
-// the last write, once the spool is closed.
+// turn is one round of the writer's goroutine: it writes all payloads that wait in the queue,
+// removes segments whose payloads have ended, and compacts if that is due. Once the spool is closed
+// it also finishes the current segment, and returns true and the error of that.
 func (w *writer) turn() (last bool, err error) {
 	for {
 		group, closed := w.take()
@@ -123,6 +124,7 @@ func (w *writer) turn() (last bool, err error) {
 		w.probe()
 	}
 	w.settleDoubts()
+	// The segment being written goes too, if all in it has ended and it is not needed soon.
 	w.sweep(last || w.isFull() || w.out != nil && time.Since(w.used) >= linger)
 	if !last {
 		w.tend()
@@ -138,8 +140,10 @@ func (w *writer) turn() (last bool, err error) {
 	return last, err
 }
 
-// vouch writes a token of the journal into the indexes that have none yet: with it the
-// next start need not read the segments.
+// vouch writes a token into the indexes that have none yet, of segments whose waiting payloads the
+// journal knows. Options.Vouch makes what the journal knows durable and returns the token. If the
+// journal accepts it at the next start, the payloads need not be read. After an error vouch waits
+// ten seconds before it tries again.
 func (w *writer) vouch() {
 	s := w.s
 	if s.o.Vouch == nil || time.Now().Before(w.unvouched) {
@@ -173,7 +177,9 @@ func (w *writer) vouch() {
 	}
 }
 
-// tend compacts segments if that is due.
+// tend compacts segments (copies what still waits in a few of them to one) if that is due, or
+// earlier if the spool is short of room. If nothing could be compacted, it waits ten seconds before
+// it tries again.
 func (w *writer) tend() {
 	now := time.Now()
 	w.s.mu.Lock()
@@ -226,15 +232,15 @@ func (w *writer) take() (group []*request, closed bool) {
 }
 
 // commit writes the first requests of a group, makes them durable with one sync, and answers
-// their callers. It returns the requests that are still to be written: none, unless the spool
-// is nearly full.
+// their callers, with an error if they could not be written. It returns the requests that are still
+// to be written: none, unless the spool is nearly full.
 func (w *writer) commit(group []*request) (rest []*request) {
 	group, rest, size := w.admit(group)
 	if len(group) == 0 {
 		return nil
 	}
 	err := w.write(group, size)
-	if err != nil && w.fits(size) == nil { // what the old segment has of it counts as lost
+	if err != nil && w.fits(size) == nil { // once more, to a new segment; the old one is abandoned
 		err = w.write(group, size)
 	}
 	w.tell(err)
@@ -253,10 +259,10 @@ func (w *writer) commit(group []*request) (rest []*request) {
 	return rest
 }
 
-// take enters a payload whose frame is durable. The payload then waits in the spool. If the
-// request says so (hold), it counts as handed to the sender instead; if the caller of Put has
-// stopped waiting (gaveUp), it ends at once. A payload that its caller gave up, or that is
-// written a second time, may have several frames in the spool; copies counts them. Needs mu.
+// take enters the payload of request r, whose frame in segment g is durable. The payload then waits
+// in the spool. With r.hold it counts as given out by Next instead; with r.gaveUp (the caller has
+// stopped waiting) it ends at once. A payload that its caller gave up, or that is
+// written a second time, may have several frames in the spool; s.copies counts them. Needs mu.
 func (s *Spool) take(g *segment, r *request) {
 	e := g.newSlot(r.p, r.spooled)
 	e.put(r.at, r.size)
@@ -315,8 +321,8 @@ func (w *writer) write(group []*request, size int64) error {
 	return nil
 }
 
-// indexed returns how many bytes a request adds to the index of the current segment, at
-// most.
+// indexed returns how many bytes the payload of request r adds to the index of the current segment,
+// at most. It is more for the first payload of a route or an input, which the index has to name.
 func (w *writer) indexed(r *request) int64 {
 	inputs, known := 0, true
 	r.p.Inputs(func(input string, _ int) {
@@ -340,9 +346,9 @@ type served struct {
 // hangs.
 func (w *writer) disk(call func() error) error { return w.s.disk.Call(call) }
 
-// rotate closes the current segment and begins one that can take at least size bytes. It allocates the
-// space of a whole segment in advance, but not more than max_size leaves, and not more than half of what
-// the disk has beyond min_free.
+// rotate closes the current segment, if there is one, and begins one that can take at least size
+// bytes. It allocates the space of a whole segment in advance, but not more than max_size leaves, and
+// not more than half of what the disk has beyond min_free. After an error there is no current segment.
 func (w *writer) rotate(size int64) error {
 	if w.out != nil {
 		_ = w.retire()
@@ -371,7 +377,7 @@ func (w *writer) rotate(size int64) error {
 	w.served = map[served]bool{}
 	g.size = w.out.Size()
 	s.mu.Lock()
-	g.open, g.agreed = true, true // what comes here was begun before
+	g.open, g.agreed = true, true // the journal knows each payload before its Put
 	s.segments = append(s.segments, g)
 	s.mu.Unlock()
 	s.segmentsChanged()
@@ -383,7 +389,7 @@ func (w *writer) discard(name string) {
 	_ = w.disk(func() error { return w.s.o.FS.Remove(w.s.path(name + durable.TempSuffix)) })
 }
 
-// grown updates the known size of the current segment.
+// grown takes over the size of the current segment's file into w.seg, for the limits of the spool.
 func (w *writer) grown() {
 	w.s.mu.Lock()
 	w.seg.size = w.out.Size()
@@ -399,21 +405,23 @@ func (w *writer) abandon(err error) error {
 	return err
 }
 
-// leave frees the space of a segment after its last synced byte and stops writing to it;
-// what was not synced is written to another segment, or was refused to its caller. The
+// leave stops writing to the current segment after an error, and frees the space after its last
+// synced byte; what was not synced is written to another segment, or refused to its caller. The
 // index is written first: without it, a segment that is shorter than its allocated space
 // would count as cut.
 func (w *writer) leave() {
 	g, size := w.seg, w.out.Synced()
 	_ = w.s.writeIndex(g, size, w.out.NextRecord())
 	if err := w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), size) }); err != nil {
+		// All that was allocated stays in use.
 		size = w.limit + overhead
 	}
 	w.forget(size)
 }
 
-// retire finishes the current segment, in which everything is synced: it appends the seal,
-// closes the file and writes the index.
+// retire finishes the current segment, in which everything is synced: it appends the seal (the mark
+// of a clean end), closes the file and writes the index. After an error the segment is left as after
+// a failed write; its payloads are on disk all the same. Afterwards there is no current segment.
 func (w *writer) retire() error {
 	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
 	err := w.disk(func() error { return w.out.Append(seal) })
@@ -437,7 +445,7 @@ func (w *writer) retire() error {
 	return nil
 }
 
-// isDead reports whether all payloads of a segment have ended.
+// isDead reports whether all payloads of a segment have ended, so that it needs no index.
 func (w *writer) isDead(g *segment) bool {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -464,8 +472,9 @@ func trim(fsys durable.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// tell reports whether payloads can be written. While the spool is full, a small payload
-// that fits does not end that: it ends when the last payload that was refused would fit.
+// tell notes whether payloads can be written, for Health and the time of the next try: nil, or the
+// error of the last write. While the spool is full, a small payload that was written does not end
+// that: it ends when the last payload that was refused would fit.
 func (w *writer) tell(err error) {
 	if err == nil && w.isFull() {
 		err = w.couldFit(w.refused)
@@ -473,19 +482,19 @@ func (w *writer) tell(err error) {
 	w.s.disk.Report(err)
 }
 
-// probe tests without a Put whether the reason for which payloads were refused is over, so
-// that Health does not report it for longer.
+// probe tests, without a Put, whether the trouble that Health reports is over, and notes the result
+// as tell does.
 func (w *writer) probe() {
 	trouble := w.s.disk.Err()
 	switch {
 	case trouble == nil:
-	case w.s.cfg().MaxSize <= 0: // it is off: looked at again, since a reload may end that
+	case w.s.cfg().MaxSize <= 0: // the spool is off: tried again later, since a reload may turn it on
 		w.tell(trouble)
 	case errors.Is(trouble, ErrFull):
 		w.tell(w.couldFit(w.refused))
-	case w.out != nil:
+	case w.out != nil: // a segment could be begun since
 		w.tell(nil)
-	default: // a segment can be made, or there is the reason
+	default: // beginning a segment shows whether the disk can be written
 		w.tell(w.rotate(0))
 	}
 }
