@@ -17,15 +17,16 @@ type Watch struct {
 	reported bool      // onStall was called for it
 }
 
-// NewWatch returns a watch for calls that should take no longer than limit. onStall is
-// called when somebody first notices that a call takes longer, and onAnswer when that
+// NewWatch returns a watch for calls that should take no longer than limit. onStall is called when
+// somebody first asks about a call that takes longer (Stalls, GiveUp), and onAnswer when that
 // call ends, with the time it took. Both are called with the watch locked and must not
 // use it.
 func NewWatch(limit time.Duration, onStall func(), onAnswer func(elapsed time.Duration)) *Watch {
 	return &Watch{limit: limit, onStall: onStall, onAnswer: onAnswer}
 }
 
-// Call makes a call to the disk, and returns its error however long it takes.
+// Call runs call, which uses the disk, and returns its error however long it takes. Meanwhile others
+// can ask with Stalls whether it hangs.
 func (w *Watch) Call(call func() error) error {
 	w.begin()
 	err := call()
@@ -39,7 +40,7 @@ func (w *Watch) begin() {
 	w.began = time.Now()
 }
 
-// end notes that the call has ended, and reports that if its stall was reported.
+// end notes that the call under way has ended. If it was reported as stalled, onAnswer is called.
 func (w *Watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,8 +51,8 @@ func (w *Watch) end() {
 	w.began = time.Time{}
 }
 
-// Stalls says whether the call under way takes longer than the limit, and reports it the
-// first time.
+// Stalls reports whether the call under way takes longer than the limit, or was given up. The first
+// time, onStall is called.
 func (w *Watch) Stalls() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,8 +63,8 @@ func (w *Watch) Stalls() bool {
 	return true
 }
 
-// GiveUp reports the call under way as stalled for a caller that waited for it as long
-// as it may. It does nothing if no call is under way.
+// GiveUp counts the call under way as stalled, though the limit may not be over, for a caller that
+// cannot wait longer for it. It does nothing if no call is under way.
 func (w *Watch) GiveUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +73,7 @@ func (w *Watch) GiveUp() {
 	}
 }
 
-// report needs mu.
+// report calls onStall for the call under way, unless it was called for it already. Needs mu.
 func (w *Watch) report() {
 	if !w.reported {
 		w.reported = true
@@ -80,14 +81,15 @@ func (w *Watch) report() {
 	}
 }
 
-// since is when the call under way began; zero: none is.
+// since returns when the call under way began; the zero time if none is.
 func (w *Watch) since() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.began
 }
 
-// left is how much of the limit the call under way has left; all of it without a call.
+// left returns how much of the limit the call under way has left, negative if it is over; all of it
+// if no call is under way.
 func (w *Watch) left() time.Duration {
 	if began := w.since(); !began.IsZero() {
 		return w.limit - time.Since(began)

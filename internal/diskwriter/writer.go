@@ -57,7 +57,8 @@ type Writer struct {
 	last    error // of the last turn of Run
 }
 
-// New returns a Writer. A store that uses Run starts it as a goroutine of its own.
+// New returns a Writer, whose disk counts as good. A store that uses Run starts it as a goroutine of
+// its own.
 func New(o Options) *Writer {
 	w := &Writer{o: o, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), done: make(chan struct{})}
 	w.Watch = NewWatch(o.Stall, func() { o.OnFail(record.ErrStalled) }, o.OnRecover)
@@ -67,7 +68,7 @@ func New(o Options) *Writer {
 
 // Run calls turn after each Wake and at the time that due returns, until turn returns
 // true. due is asked after each turn; zero: there is nothing to do before the next Wake.
-// The turn that finds the Writer closed is the last one: its error is that of Close.
+// turn has to return true once it finds the Writer closed: its error is then that of Close.
 func (w *Writer) Run(turn func() (last bool, err error), due func() time.Time) {
 	defer close(w.done)
 	timer := time.NewTimer(time.Hour)
@@ -91,7 +92,7 @@ func (w *Writer) Run(turn func() (last bool, err error), due func() time.Time) {
 	}
 }
 
-// Wake has Run make a turn.
+// Wake has Run call turn soon, once for all calls of Wake before that. It does not block.
 func (w *Writer) Wake() {
 	select {
 	case w.wake <- struct{}{}:
@@ -99,18 +100,18 @@ func (w *Writer) Wake() {
 	}
 }
 
-// Closed says whether Close was called. A store reads it under the lock of its queue, in
-// turn before it empties the queue, and before it queues anything: then the last turn
-// finds all that was queued.
+// Closed reports whether Close was called. A store calls it while it holds the lock of its queue:
+// in turn, before it empties the queue, and before it adds an entry to the queue. Then the last turn
+// finds all entries.
 func (w *Writer) Closed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.closed
 }
 
-// Close has Run make its last turn, and returns its error. It waits no longer than Stall
-// for the disk, the time included that the calls under way have taken so far: those of
-// the Writer, and of beside. Then it returns record.ErrStalled. A second Close does nothing.
+// Close has Run make its last turn, and returns the error of that turn. It waits for at most
+// Stall; the time that calls to the disk under way have taken so far counts, those of the Writer
+// and of the watches in beside. After that it returns record.ErrStalled. A second Close does nothing.
 func (w *Writer) Close(beside ...*Watch) error {
 	w.mu.Lock()
 	if w.closed {
@@ -132,7 +133,8 @@ func (w *Writer) Close(beside ...*Watch) error {
 	return w.last
 }
 
-// Wait receives from c. It returns false if nothing came for as long as limit.
+// Wait receives a value from c and returns it with true; a closed c gives the zero value. It returns
+// false if nothing came for as long as limit.
 func Wait[T any](c <-chan T, limit time.Duration) (got T, ok bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -144,7 +146,9 @@ func Wait[T any](c <-chan T, limit time.Duration) (got T, ok bool) {
 	}
 }
 
-// Report notes how a write ended, nil for success, and when to try again after an error.
+// Report notes how a write ended, nil for success. After an error it sets the time of the next try.
+// It calls OnFail with the first error, and with a later one that IsNews accepts, and OnRecover with
+// the first success after an error.
 func (w *Writer) Report(err error) {
 	w.mu.Lock()
 	was, failing := w.err, w.failing
@@ -166,15 +170,15 @@ func (w *Writer) Report(err error) {
 	}
 }
 
-// Err is the error of the last write that was reported; nil: it succeeded.
+// Err returns the error of the last write that was reported; nil: it succeeded.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// Trouble is why nothing can be written now, and since when: record.ErrStalled where the
-// call under way takes too long, else the error of the last write; nil: nothing is known.
+// Trouble returns why nothing can be written now, and since when: record.ErrStalled if the call to
+// the disk under way takes too long, else the error of the last write. nil: no trouble is known.
 func (w *Writer) Trouble() (since time.Time, err error) {
 	if began := w.since(); w.Stalls() {
 		return began, record.ErrStalled
@@ -184,14 +188,14 @@ func (w *Writer) Trouble() (since time.Time, err error) {
 	return w.failing, w.err
 }
 
-// RetryAt is when to try again after an error; zero: nothing is to be tried.
+// RetryAt returns when to try again after an error; the zero time: nothing is to be tried.
 func (w *Writer) RetryAt() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.retry
 }
 
-// RetryBy has the disk tried again at this time at the latest.
+// RetryBy sets the time of the next try to at, unless one is due earlier. It need not follow an error.
 func (w *Writer) RetryBy(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,8 +204,8 @@ func (w *Writer) RetryBy(at time.Time) {
 	}
 }
 
-// TakeRetry says whether it is time to try again, which is then not to be tried another
-// time before the next error.
+// TakeRetry reports whether the time of the next try has come. If so, it clears that time, so that it
+// returns true only once after an error.
 func (w *Writer) TakeRetry() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,8 +216,8 @@ func (w *Writer) TakeRetry() bool {
 	return true
 }
 
-// Take waits for the turn to write, and for nothing else. The caller gives it back with
-// Give.
+// Take waits until no write of Do is under way, and keeps others from writing until the caller calls
+// Give. The error is that of ctx, if ctx ends first; then there is nothing to give.
 func (w *Writer) Take(ctx context.Context) error {
 	select {
 	case <-w.turn:
@@ -226,10 +230,10 @@ func (w *Writer) Take(ctx context.Context) error {
 // Give returns the turn of Take.
 func (w *Writer) Give() { w.turn <- struct{}{} }
 
-// Do runs write on a goroutine of its own when the writes before it have ended, and after
-// it settle with its error, both alone. It returns the error, or record.ErrStalled after
-// limit: then a write that has begun goes on without its caller, and one that has not is
-// never made.
+// Do waits until the writes before it have ended, runs write on a goroutine of its own, and then
+// calls settle there with the error of write. No other write runs meanwhile. Do returns that error,
+// or record.ErrStalled after limit: then a write that has begun goes on without its caller, and one
+// that has not is never made.
 func (w *Writer) Do(limit time.Duration, write func() error, settle func(error)) error {
 	began := time.Now()
 	if _, ok := Wait(w.turn, limit); !ok {

@@ -91,8 +91,9 @@ func MkdirAll(fsys FS, dir string) error {
 	return nil
 }
 
-// Move renames a file into the folder dir, which is created if it is missing. The new name is durable
-// before the old one is removed.
+// Move renames a file into the folder dir, which is created if it is missing, and replaces a file of
+// that name. The new name is synced before the removal of the old one is, so that a power cut does
+// not lose the file.
 func Move(fsys FS, path, dir string) error {
 	if err := MkdirAll(fsys, dir); err != nil {
 		return err

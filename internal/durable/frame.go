@@ -37,7 +37,8 @@ type Frame struct {
 // size is what the frame takes on disk.
 func (f *Frame) size() int64 { return frameSize(frameHeader, len(f.Meta), len(f.Body)) }
 
-// frameSize returns how many bytes a frame takes on disk, with checksums and padding.
+// frameSize returns how many bytes a frame takes on disk, with checksums and padding. header, meta
+// and body are the sizes of its parts.
 func frameSize(header, meta, body int) int64 {
 	n := int64(header) + int64(meta) + 4 + int64(body) + 4
 	return (n + alignment - 1) &^ (alignment - 1)
@@ -56,7 +57,8 @@ func appendFrame(b []byte, f *Frame, at place) []byte {
 	return appendTail(append(appendHead(b, f, at), f.Body...), f)
 }
 
-// appendHead appends header and meta of a frame, which come before its body.
+// appendHead appends the header and the meta of a frame to b; its body comes after them. at is where
+// the frame will be in its segment.
 func appendHead(b []byte, f *Frame, at place) []byte {
 	start := len(b)
 	b = binary.LittleEndian.AppendUint32(b, frameMagic)
@@ -72,7 +74,7 @@ func appendHead(b []byte, f *Frame, at place) []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(f.Meta))
 }
 
-// appendTail appends the checksum and the padding that come after the body of a frame.
+// appendTail appends to b what comes after the body of a frame: its checksum and the padding.
 func appendTail(b []byte, f *Frame) []byte {
 	b = binary.LittleEndian.AppendUint32(b, checksum(f.Body))
 	padding := f.size() - int64(frameHeader+len(f.Meta)+4+len(f.Body)+4)
@@ -101,8 +103,9 @@ type parsed struct {
 
 func (p *parsed) size() int64 { return frameSize(p.header, p.meta, p.body) }
 
-// parseHeader decodes the frame header at the beginning of b. It returns false unless the header was
-// written for this offset of this segment. b may be longer than the header.
+// parseHeader decodes the frame header at the beginning of b. It returns false unless the header is
+// sound and was written for this offset of the segment with the number seq. b may be longer than the
+// header.
 func parseHeader(b []byte, seq uint64, offset int64) (parsed, bool) {
 	if len(b) < frameHeader || binary.LittleEndian.Uint32(b) != frameMagic {
 		return parsed{}, false

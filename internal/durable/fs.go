@@ -106,7 +106,7 @@ func (osFS) RenameNew(from, to string) error {
 	}
 }
 
-// Lock takes an flock on the folder without waiting.
+// Lock takes an flock on the folder without waiting. The error is ErrLocked if another process has it.
 func (osFS) Lock(dir string) (Lock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l osLock) Holds(dir string) bool {
 
 func (l osLock) Unlock() error { return l.dir.Close() }
 
-// SyncDir syncs a folder, so that its names are durable.
+// SyncDir syncs a folder, so that the names created, renamed or removed in it survive a power cut.
 func (osFS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -50,8 +50,9 @@ func appendHeader(b []byte, h *Header) []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
 }
 
-// parseSegmentHeader decodes a segment header. The checksum is verified before the version is
-// compared, so that a flipped bit counts as damage and not as a later version.
+// parseSegmentHeader decodes a segment header. The error is ErrDamaged, also if the segment is not of
+// the given kind, or ErrVersion if its major version is above major. The checksum is verified before
+// the version is compared, so that a flipped bit counts as damage and not as a later version.
 func parseSegmentHeader(b []byte, kind [4]byte, major uint16) (Header, error) {
 	var h Header
 	if len(b) < segmentHeader || binary.LittleEndian.Uint32(b) != segmentMagic ||

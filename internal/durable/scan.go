@@ -69,7 +69,8 @@ type scanner struct {
 }
 
 // run passes each valid frame of the segment to the scanner's function, in order. It skips ranges
-// without a readable frame and adds them to the report.
+// without a readable frame and adds them to the report. An error is that of the function or one of
+// reading.
 func (s *scanner) run() error {
 	for off := int64(segmentHeader); off < s.w.size; {
 		h, ok, err := s.headerAt(off)
@@ -90,7 +91,8 @@ func (s *scanner) run() error {
 	return nil
 }
 
-// headerAt decodes the frame header at off; false if there is none that is valid there.
+// headerAt decodes the frame header at off. The second result is false if no header is valid there, or
+// the segment ends before its frame does.
 func (s *scanner) headerAt(off int64) (parsed, bool, error) {
 	b, err := s.w.bytes(off, maxHeader)
 	if err != nil {
@@ -100,8 +102,9 @@ func (s *scanner) headerAt(off int64) (parsed, bool, error) {
 	return h, ok && h.size() <= s.w.size-off, nil
 }
 
-// frame verifies the frame at off, whose header is valid, and passes it to fn. A damaged frame is
-// added to the report instead.
+// frame verifies the frame at off, whose header h is valid, and passes it to fn. If its meta is
+// damaged, the frame is only added to the report; if its body is, it is added to the report and
+// passed to fn without the body.
 func (s *scanner) frame(off int64, h parsed) error {
 	s.report.Synced = max(s.report.Synced, h.synced)
 	n := int64(h.header + h.meta + 4)
@@ -134,7 +137,7 @@ func (s *scanner) frame(off int64, h parsed) error {
 			s.bad(off, h.size())
 		}
 	}
-	if h.record > s.next {
+	if h.record > s.next { // a gap in the ids: the records between are missing
 		s.report.Lost += h.record - s.next
 	}
 	s.next = h.record + uint64(h.records)
@@ -260,8 +263,8 @@ type window struct {
 	at   int64 // where buf lies in the file
 }
 
-// buffered returns how many bytes at off are in memory; the size of a whole window if these are too
-// few to hold a header.
+// buffered returns how many bytes from the offset off on are in memory, so that bytes can return them
+// without reading; the size of a whole window if these are too few to hold a header.
 func (w *window) buffered(off int64) int64 {
 	if n := w.at + int64(len(w.buf)) - off; off >= w.at && n > maxHeader {
 		return n
@@ -270,6 +273,7 @@ func (w *window) buffered(off int64) int64 {
 }
 
 // bytes returns n bytes at off, fewer only at the end of the file. They are valid until the next call.
+// Each read is larger than the one before, up to a limit, while the reading goes on without leaps.
 func (w *window) bytes(off, n int64) ([]byte, error) {
 	n = min(n, w.size-off)
 	if off >= w.at && off+n <= w.at+int64(len(w.buf)) {

@@ -64,7 +64,8 @@ func Draft(fsys FS, path string, h Header, room int64) (*Segment, error) {
 	return s, nil
 }
 
-// Reserve allocates room bytes for frames to come.
+// Reserve allocates room bytes for frames to come, so that a full disk fails here. After an error the
+// segment is abandoned: all later calls return that error.
 func (s *Segment) Reserve(room int64) error {
 	if s.failed != nil {
 		return s.failed
@@ -83,8 +84,8 @@ func (s *Segment) Name() error { return commit(s.fs, s.file, s.path, s.fs.Rename
 // Named records that the first size bytes are durable because Name has synced them.
 func (s *Segment) Named(size int64) { s.synced = max(s.synced, size) }
 
-// begin writes header and first frames to the temporary file, allocates room and gives the file its
-// name.
+// begin writes the header and the frames of first to the temporary file, allocates room more bytes
+// and gives the file its name. If an error comes after that, it removes the name again.
 func (s *Segment) begin(room int64, first []Frame) error {
 	parts, err := s.encode(appendHeader(nil, &s.header), first)
 	if err != nil {
@@ -122,7 +123,7 @@ const largeBody = 256 << 10
 
 // encode appends the bytes of frames to b, which will be written at the end of the segment, and
 // returns them in parts that are to be written one after another. Large bodies are parts of their own
-// and are not copied.
+// and are not copied. It also advances the id of the next record.
 func (s *Segment) encode(b []byte, frames []Frame) (parts [][]byte, err error) {
 	at := place{seq: s.header.Seq, offset: s.size + int64(len(b)), record: s.record, synced: s.synced}
 	for i := range frames {
@@ -170,7 +171,8 @@ func (s *Segment) Append(frames ...Frame) error {
 	return nil
 }
 
-// Sync makes all that was appended durable.
+// Sync makes all that was appended durable. After an error the segment is abandoned: all later calls
+// return that error.
 func (s *Segment) Sync() error {
 	if s.failed != nil || s.synced == s.size {
 		return s.failed
@@ -183,8 +185,8 @@ func (s *Segment) Sync() error {
 	return nil
 }
 
-// abandon closes the file for good and returns err, as all later calls do. An error of closing is
-// ignored, since what was not synced counts as lost already.
+// abandon closes the file for good after the error err and returns it, as all later calls do. An
+// error of closing is ignored, since what was not synced counts as lost already.
 func (s *Segment) abandon(err error) error {
 	s.failed = err
 	s.file.Close()

@@ -73,7 +73,7 @@ func cloneNames(m map[string]*inode) map[string]*inode {
 	return c
 }
 
-// Ops is how many operations were asked for so far.
+// Ops returns how many operations (see Op) were asked for so far.
 func (f *FS) Ops() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,8 +102,8 @@ func FailAt(n int, err error, short bool) func(Op) Verdict {
 	}
 }
 
-// judge counts an operation and asks Judge about it. Errors other than ErrKilled are wrapped with
-// operation and name. It must be called without mu.
+// judge counts an operation on the file or folder name and asks Judge about it. Errors other than
+// ErrKilled are wrapped with operation and name. It must be called without mu.
 func (f *FS) judge(kind, name string) Verdict {
 	f.mu.Lock()
 	f.ops++
@@ -131,8 +131,8 @@ const (
 	Random             // each name and each 64 bytes: kept, dropped or garbage
 )
 
-// Crash returns the file system as the next start finds it. The old one is
-// not touched. seed matters for Random alone.
+// Crash returns the file system as the next start finds it after a crash of mode m. The old one is
+// not touched. seed matters for Random alone. No operation of the new one is made to fail.
 func (f *FS) Crash(m Mode, seed uint64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,9 +169,9 @@ type crash struct {
 	fates  map[*inode]bool
 }
 
-// pick returns the inode that a name has after the crash: now, that of the running process, or safe,
-// that of the last sync. In the mode Random a rename happens as a whole: the same choice holds for the
-// old and the new name.
+// pick returns the inode that a name has after the crash; nil: the name is gone. now is the inode that
+// the running process sees, safe that of the last sync; each may be nil. In the mode Random a rename
+// happens as a whole: the same choice holds for the old and the new name.
 func (c *crash) pick(now, safe *inode) *inode {
 	switch {
 	case c.mode == Kill, c.mode == Zero, now == safe:
@@ -184,8 +184,8 @@ func (c *crash) pick(now, safe *inode) *inode {
 	return safe
 }
 
-// changed decides at random whether unsynced changes of the names of an inode survive, once for each
-// inode.
+// changed decides at random whether unsynced changes of the names of an inode survive. The answer
+// for an inode is always the same.
 func (c *crash) changed(n *inode) bool {
 	fate, known := c.fates[n]
 	if !known {
@@ -195,7 +195,8 @@ func (c *crash) changed(n *inode) bool {
 	return fate
 }
 
-// inode returns what the crash leaves of a file, once for each file.
+// inode returns what the crash leaves of a file, as a new inode whose content is all synced. All names
+// of the file get the same one.
 func (c *crash) inode(n *inode) *inode {
 	if done := c.inodes[n]; done != nil {
 		return done
@@ -217,7 +218,8 @@ func (c *crash) inode(n *inode) *inode {
 	return out
 }
 
-// scramble decides at random, for every 64 bytes, whether unsynced bytes are kept, lost or garbage.
+// scramble decides at random, for every 64 bytes of the file n, whether the unsynced ones among them
+// are kept, lost or garbage, and stores the result in data, which begins as a copy of n.data.
 func (c *crash) scramble(data []byte, n *inode) {
 	const page = 64
 	for at := 0; at < len(data); at += page {
@@ -283,7 +285,8 @@ func (f *FS) Open(name string, flag int) (durable.File, error) {
 	return &file{fs: f, name: name, inode: n}, nil
 }
 
-// List implements durable.FS.
+// List implements durable.FS: it returns the names in the folder, sorted. It never fails but for a
+// folder that does not exist.
 func (f *FS) List(dir string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -321,7 +324,8 @@ func (f *FS) Mkdir(dir string) error {
 	return nil
 }
 
-// Rename implements durable.FS.
+// Rename implements durable.FS: it replaces a file that has the new name. It can be made to fail, and
+// may be undone by a crash unless the folders are synced.
 func (f *FS) Rename(from, to string) error {
 	if v := f.judge("rename", to); v.Err != nil {
 		return v.Err
@@ -337,7 +341,7 @@ func (f *FS) Rename(from, to string) error {
 	return nil
 }
 
-// RenameNew implements durable.FS.
+// RenameNew implements durable.FS: it is Rename, but fails with fs.ErrExist if the new name exists.
 func (f *FS) RenameNew(from, to string) error {
 	f.mu.Lock()
 	taken := f.names[to] != nil
@@ -348,7 +352,8 @@ func (f *FS) RenameNew(from, to string) error {
 	return f.Rename(from, to)
 }
 
-// Lock implements durable.FS. A crash ends all locks.
+// Lock implements durable.FS. It never waits: the error is durable.ErrLocked if the folder is locked,
+// by whomever. A crash ends all locks.
 func (f *FS) Lock(dir string) (durable.Lock, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

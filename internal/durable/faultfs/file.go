@@ -62,7 +62,7 @@ func (f *file) Size() (int64, error) {
 func (f *file) Truncate(size int64) error { return f.setSize("truncate", size) }
 func (f *file) Allocate(size int64) error { return f.setSize("allocate", size) }
 
-// setSize changes the length of the file; new bytes are zero.
+// setSize changes the length of the file; new bytes are zero. kind is the operation as Judge gets it.
 func (f *file) setSize(kind string, size int64) error {
 	if v := f.fs.judge(kind, f.name); v.Err != nil {
 		return v.Err
@@ -97,7 +97,7 @@ func (f *file) Sync() error {
 	return v.Err
 }
 
-// Close closes the file also if the verdict is an error, which it returns.
+// Close closes the file, also if Judge has it fail, and then returns that error.
 func (f *file) Close() error {
 	v := f.fs.judge("close", f.name)
 	f.fs.mu.Lock()
@@ -109,7 +109,8 @@ func (f *file) Close() error {
 	return v.Err
 }
 
-// resize changes the length; new bytes are zero and count as safe only after a sync.
+// resize changes the length of the content; new bytes are zero and survive a power cut only after a
+// sync.
 func (n *inode) resize(size int) {
 	if size <= len(n.data) {
 		n.data, n.dirty = n.data[:size], n.dirty[:size]
