@@ -43,8 +43,8 @@ func (m *aged[K, V]) remove(k K) {
 	delete(m.all, k)
 }
 
-// edit must be called before the value of k is changed in place: it keeps the old value
-// for a view that has not read it yet.
+// edit must be called before the value of k is changed in place: it keeps a copy of the old value
+// for a view (see freeze) that has not read it yet.
 func (m *aged[K, V]) edit(k K) {
 	if m.reading {
 		if v, ok := m.save(k); ok {
@@ -53,7 +53,8 @@ func (m *aged[K, V]) edit(k K) {
 	}
 }
 
-// save keeps the value of k for the view if the view has not read it yet, and returns it.
+// save keeps the value of k for the view (see freeze) if the view has not read it yet, and returns the
+// value. ok is false if there is no value or no view is being read.
 func (m *aged[K, V]) save(k K) (v V, ok bool) {
 	if !m.reading {
 		return v, false
@@ -69,7 +70,7 @@ func (m *aged[K, V]) save(k K) (v V, ok bool) {
 	return i.v, ok
 }
 
-// freeze begins a view of the map as it is now.
+// freeze begins a view: read then returns all values as they are now, although the map may change.
 func (m *aged[K, V]) freeze() {
 	m.view++
 	m.reading, m.saved = true, nil
@@ -78,7 +79,7 @@ func (m *aged[K, V]) freeze() {
 // thaw ends it.
 func (m *aged[K, V]) thaw() { m.reading, m.saved = false, nil }
 
-// read calls take once with each key and value as they were when the view began. It calls
+// read calls take once with each key and value as they were when the view began, at freeze. It calls
 // pause after every few and at the end; others may change the map during pause only. If
 // pause returns false, read ends.
 func (m *aged[K, V]) read(take func(K, V), pause func() bool) {
@@ -97,7 +98,7 @@ func (m *aged[K, V]) read(take func(K, V), pause func() bool) {
 			return
 		}
 	}
-	for _, p := range slices.Clip(m.saved) { // complete: all others were read
+	for _, p := range slices.Clip(m.saved) { // those changed or removed before they were read
 		take(p.k, p.v)
 		if !next() {
 			return

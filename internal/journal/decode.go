@@ -15,8 +15,9 @@ import (
 // a bug of whoever wrote it.
 var errMalformed = errors.New("entry malformed")
 
-// decode reads the entry of a frame. It returns nil for an entry whose kind this version
-// does not know and may skip.
+// decode decodes the entry of a frame. It returns nil and no error for an entry whose kind this
+// version does not know and may skip. The error is errMalformed, or durable.ErrVersion for a kind that
+// may not be skipped.
 func decode(f *durable.Found) (*Entry, error) {
 	if ok, err := readable(f); !ok {
 		return nil, err
@@ -32,7 +33,7 @@ func decode(f *durable.Found) (*Entry, error) {
 }
 
 // readable reports whether this version knows the kind of the entry in a frame. If it
-// neither knows the kind nor may skip it, that is an error.
+// neither knows the kind nor may skip it, the error is durable.ErrVersion.
 func readable(f *durable.Found) (bool, error) {
 	switch {
 	case f.Type != 0 && Kind(f.Type) <= knownKind && len(f.Meta) > 0 && f.Meta[0] == version:
@@ -47,7 +48,8 @@ func readable(f *durable.Found) (bool, error) {
 	return false, fmt.Errorf("entry of type %d, version %d, and this program knows up to type %d, version %d: %w", f.Type, of, knownKind, version, durable.ErrVersion)
 }
 
-// readEntry fills the fields that belong to the kind of e.
+// readEntry fills the fields of e that belong to its kind. A mistake in the bytes is noted in r.Bad.
+// The arguments of Count are the fewest bytes that one element takes.
 func readEntry(r *wire.Reader, e *Entry) {
 	switch e.Kind {
 	case Snapshot:

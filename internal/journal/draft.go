@@ -49,8 +49,8 @@ const (
 	fewSince  = 128     // how many entries the writer copies by itself
 )
 
-// newDraft takes a snapshot of the state for the next segment, which begins with entry
-// number first. The state has to include all entries that were written. Needs the
+// newDraft takes a snapshot of the state for the next segment, whose first entry gets the number
+// first. The state has to include all entries that were written. Nothing is written yet. Needs the
 // journal's mu.
 func (w *writer) newDraft(first uint64) *draft {
 	d := &draft{
@@ -62,8 +62,8 @@ func (w *writer) newDraft(first uint64) *draft {
 	return d
 }
 
-// beside runs the work of a stage on a goroutine of its own, which sends the result to
-// done and wakes the writer. The writer waits for it before it begins another draft or
+// beside runs work, the stage s of the draft, on a goroutine of its own, which sends the result to
+// done and wakes the writer. The writer waits for the result before it begins another draft or
 // ends.
 func (d *draft) beside(s stage, work func() error) {
 	d.stage = s
@@ -78,7 +78,9 @@ func (d *draft) call(f func() error) error {
 	return d.w.j.beside.Call(f)
 }
 
-// build creates the segment and writes the snapshot to it, synced.
+// build creates the segment and writes the snapshot to it, synced. It makes each use of the disk
+// through call, which watches for a disk that hangs. The error is errUnwanted if the draft was given
+// up meanwhile, or one of the disk.
 func (d *draft) build(call func(func() error) error) error {
 	defer d.snap.thaw()
 	o := d.w.j.o
@@ -114,7 +116,7 @@ func (d *draft) build(call func(func() error) error) error {
 	})
 }
 
-// begin starts making the next segment on another goroutine, while entries go on being
+// begin starts making the next segment (w.draft) on another goroutine, while entries go on being
 // written to the current one.
 func (w *writer) begin() {
 	w.j.mu.Lock()
@@ -125,33 +127,37 @@ func (w *writer) begin() {
 	d.beside(building, func() error { return d.build(d.call) })
 }
 
-// step is called when the goroutine of the draft (the next segment, made beside the current
-// one) has ended a stage with err, and begins the following stage. After an error the draft
-// is given up, and rotate makes the next segment instead when it is needed. If the error
-// came while the draft got its final name, rotate does so at once, because the draft may
-// already have that name.
+// step is called when the goroutine of the draft (the next segment, made beside the current one) has
+// ended a stage with err, and begins the following stage. building writes the snapshot; entries that
+// are told meanwhile gather in d.since and are appended before the next stage. naming syncs the
+// draft and gives it its name. Then takeOver makes it the current segment; closing closes the old one.
+//
+// After an error the draft is given up, and rotate makes the next segment later (w.inline). After an
+// error of naming it does so at once: the draft may have its name already, and would count as the
+// newest segment.
 func (w *writer) step(err error) {
 	d := w.draft
 	switch {
 	case err != nil && d.stage == naming:
 		w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", d.name, "err", err)
 		d.done <- err
-		_ = w.rotate() // told
+		_ = w.rotate() // rotate reports its error itself
 	case err != nil || d.stage == building && w.j.hasOverflow():
 		d.done <- err
 		w.drop()
 		w.inline = true
-	case d.stage == building && len(d.since) > fewSince:
+	case d.stage == building && len(d.since) > fewSince: // too many to append here, while entries wait
 		more := d.since
 		d.since = nil
 		d.beside(building, func() error {
 			return d.call(func() error { return errors.Join(d.seg.Append(more...), d.seg.Sync()) })
 		})
 	case d.stage == building:
-		if w.seg.Synced() < d.from { // a segment does not get its name before its past is durable
+		// All entries up to the snapshot have to be durable before the draft gets its name.
+		if w.seg.Synced() < d.from {
 			if err := w.sync(); err != nil {
 				d.done <- err
-				_ = w.replace(err) // told
+				_ = w.replace(err) // replace reports its error itself
 				return
 			}
 		}
@@ -174,13 +180,13 @@ func (w *writer) step(err error) {
 }
 
 // takeOver makes the draft, which has all entries that the current segment has, the
-// current segment, and closes the old one on another goroutine.
+// current segment. On another goroutine it closes the old one and removes history beyond its bounds.
 func (w *writer) takeOver() {
 	d := w.draft
 	d.seg.Named(d.size)
 	d.old, d.oldName = w.seg, w.name
 	w.seg, w.name, w.room = d.seg, d.name, d.size+w.j.segmentSize()
-	if w.grown.IsZero() { // else the next sync says
+	if w.grown.IsZero() { // all is synced; else the next sync sets w.durable
 		w.durable = w.seg.NextRecord()
 	}
 	h := w.history()
@@ -195,15 +201,16 @@ func (w *writer) takeOver() {
 	})
 }
 
-// drop waits for the draft's goroutine and removes the draft; if the draft has already
-// taken over, drop only waits for the closing of the old segment.
+// drop gives up the draft, if there is one: it waits for the draft's goroutine and removes the file.
+// If the draft has already taken over as the current segment, drop only waits until the old one is
+// closed.
 func (w *writer) drop() {
 	d := w.draft
 	if d == nil {
 		return
 	}
 	d.stop.Store(true)
-	_ = w.disk(func() error { <-d.done; return nil }) // what went wrong is of no more use
+	_ = w.disk(func() error { <-d.done; return nil }) // its error does not matter any more
 	w.draft = nil
 	if d.stage == closing {
 		w.closed = d.closed
@@ -219,8 +226,8 @@ func (w *writer) drop() {
 	})
 }
 
-// catchUp waits for the draft if the current segment has meanwhile grown to twice its
-// size: entries come faster than the disk takes them.
+// catchUp waits for the draft (the next segment) if the current one has meanwhile grown to twice its
+// size: entries come faster than the disk takes them. Callers of the journal wait too.
 func (w *writer) catchUp() {
 	for d := w.draft; d != nil && w.seg != nil && w.seg.Size() >= w.room+w.j.segmentSize(); d = w.draft {
 		w.wait(d)
@@ -234,8 +241,8 @@ func (w *writer) wait(d *draft) {
 	w.step(err)
 }
 
-// settle ends the work on the draft: it removes one that is being built, and completes one
-// that is further.
+// settle ends the work on the draft (the next segment), if there is one: it removes one that is being
+// built, and completes one that is further.
 func (w *writer) settle() {
 	for d := w.draft; d != nil; d = w.draft {
 		if d.stage == building {

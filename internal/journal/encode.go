@@ -5,7 +5,8 @@ import (
 	"kusto-agent/internal/wire"
 )
 
-// encode returns the bytes of an entry, to be put into a frame.
+// encode returns the bytes of an entry, to be put into the meta of a frame: version, time, and the
+// fields that its kind uses. The kind itself is the type of the frame.
 func encode(e *Entry) []byte {
 	w := &wire.Writer{B: make([]byte, 0, 64)}
 	w.Byte(version)

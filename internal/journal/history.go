@@ -16,11 +16,11 @@ import (
 
 // read calls fn for every entry in the journal in dir, oldest first, snapshots
 // included (see Entry.InSnapshot). It takes no lock and may run beside an open
-// journal: what is written meanwhile may be missed, and segments removed
-// meanwhile are left out. What was told while a segment was made is at the end of the
-// one before and in the new one. A damaged range comes as an entry of kind Unread, with
-// its segment and, in Span, its bytes in it, behind the entries of that segment; so does
-// a write that a power cut left undone though later ones were not.
+// journal: entries that are written meanwhile may be missed, and segments removed
+// meanwhile are left out. Entries that were written while a segment was made come twice: at the end
+// of the segment before, and in the new one. A damaged range comes as an entry of kind Unread, with
+// its segment and, in Span, its bytes in it, after the entries of that segment; so does
+// a write that a power cut left undone although later ones were done.
 //
 // The error is that of fn, which ends the reading, one of reading the folder,
 // or durable.ErrVersion.
@@ -44,9 +44,10 @@ func readSegment(fsys durable.FS, path string, seq uint64, fn func(Entry) error)
 	return err
 }
 
-// readEach is readSegment with a decoder. undone says that writes which a power cut left
-// undone are reported as well. It returns the number after the last entry that could be
-// read.
+// readEach calls fn for every entry of a segment file, decoded with decode, and then, with an entry of
+// kind Unread, for each range that cannot be read. seq is the number of the segment. With undone,
+// writes that a power cut left undone are reported as well, if sound entries come after them. next
+// is the number after the last entry that could be read.
 func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Found) (*Entry, error), undone bool, fn func(*Entry) error) (next uint64, err error) {
 	var until uint64 // entries up to this number are the snapshot
 	rep, err := durable.ReadSegment(fsys, path, kind, major, true, func(f *durable.Found) error {
@@ -85,7 +86,9 @@ func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Fou
 // folder that is not there has no entries.
 func History(dir string, fn func(*Entry) error) error { return historyOf(durable.OS, dir, fn) }
 
-// historyOf is History on any file system.
+// historyOf calls fn for every entry in the journal in dir on the file system fsys, oldest first. An
+// entry is valid until fn returns. If segments are missing between two that are there, an entry of
+// kind Unread stands for them. The error is that of fn, or one of reading.
 func historyOf(fsys durable.FS, dir string, fn func(*Entry) error) error {
 	segments, err := listSegments(fsys, dir)
 	if err != nil {
@@ -124,8 +127,8 @@ type reused struct {
 	payload record.Payload
 }
 
-// decode decodes an entry into the one that reused holds. A malformed entry becomes one of
-// kind Unread.
+// decode decodes an entry into the memory of d, so that it is valid until the next call. A malformed
+// entry becomes one of kind Unread. It returns nil for an entry that this version may skip.
 func (d *reused) decode(f *durable.Found) (*Entry, error) {
 	if Kind(f.Type) == Split || Kind(f.Type) == Snapshot { // few, and of any length
 		e, err := decode(f)
@@ -152,19 +155,22 @@ func (d *reused) decode(f *durable.Found) (*Entry, error) {
 	return &d.e, nil
 }
 
-// InSpool reads the history for batches that went to the spool and have not
-// ended, as they were begun but for Attempt, which is the last: what a spool whose
-// folder was hurt should hold. As far back as the history goes, see Config. Those
-// that want says no to are left out, and cost no memory.
+// InSpool reads the history of the journal in dir and returns the batches that went to the spool and
+// have not ended: what a spool whose folder was damaged should hold. It can go back as far as
+// the history, see Config. A payload is as it was begun, but Attempt is its last attempt. Batches for
+// which want returns false are left out, and cost no memory.
 //
-// Behind a hole that a power cut left in a segment, the end of a batch in whose place others
-// were put into the spool counts only where these are in the history too, with as many
-// records: what told of them may have been in the hole.
+// A batch may have ended because others took its place in the spool (Split, Replaced). After a hole
+// that a power cut left in a segment, such an end counts only if the history has these others too,
+// with as many records: what told of them may have been in the hole.
 func InSpool(dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	return inSpool(durable.OS, dir, want)
 }
 
-// inSpool is InSpool on any file system.
+// inSpool returns the batches in the history of the journal in dir that went to the spool and have not
+// ended, without those for which want returns false. A batch that others replaced in the spool
+// (Split, Replaced) is returned all the same if the history has a hole where these others, which have
+// to have as many records, may have been told of. The error is one of reading.
 func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	begun, spooled := map[record.BatchID]*record.Payload{}, map[record.BatchID]*record.Payload{}
 	enter := func(p *record.Payload) {
@@ -228,7 +234,7 @@ func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[r
 	return spooled, err
 }
 
-// tried raises the number of attempts of a payload; p may be nil.
+// tried raises the number of attempts of a payload to attempt, if that is higher. p may be nil.
 func tried(p *record.Payload, attempt int) {
 	if p != nil {
 		p.Attempt = max(p.Attempt, attempt)

@@ -92,12 +92,13 @@ type Journal struct {
 	w writer // owned by the writer's goroutine
 }
 
-// Open reads the journal in dir, which is made where it is missing, and begins
-// a new segment. dir must belong to this process alone.
+// Open reads the journal in dir, which it creates if it is missing, begins a new segment (file of
+// entries) and starts the goroutine that writes. dir must belong to this process alone.
 //
-// It is an error when the folder cannot be read, when it belongs to another agent, or when a later version wrote it in a way this one cannot
+// It is an error if the folder cannot be read or written for lack of permission, if its segments
+// belong to different agents, or if a later version wrote it in a way that this one cannot
 // read (durable.ErrVersion). Damage is none: the journal falls back to what it
-// can read, which is never further than the truth, and Recovery says so. A disk
+// can read, whose positions are never beyond the true ones, and Recovery says so. A disk
 // that cannot be written is none either, see Health.
 func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	opts.fill()
@@ -123,9 +124,8 @@ func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
 	return j, rec.report(), nil
 }
 
-// Agent returns whom the journal in dir belongs to; known is false where it is
-// empty, or nothing of it is readable. It takes no lock. The errors are those of
-// Open.
+// Agent returns the id of the agent to which the journal in dir belongs. known is false if the journal
+// is empty, or nothing of it is readable. It takes no lock. The errors are those of Open.
 func Agent(dir string) (id [16]byte, known bool, err error) {
 	segments, err := listSegments(durable.OS, dir)
 	r := &recovered{}
@@ -158,8 +158,8 @@ func (j *Journal) InputKnown(name string) bool {
 	return j.state.inputs[name] || j.lost
 }
 
-// InputSeen records that the files of an input were looked for, and those that are old
-// registered. It reports whether the input was known before, as InputKnown does.
+// InputSeen records that the agent has looked for the files of an input, so that at later starts the
+// input is not new. It returns whether the input was known before, as InputKnown does.
 func (j *Journal) InputSeen(name string) (known bool, err error) {
 	j.mu.Lock()
 	known, lost := j.state.inputs[name], j.lost
@@ -178,9 +178,9 @@ func (j *Journal) Files(input string) []FileState {
 	return j.state.filesOf(input)
 }
 
-// EachFile yields what Files returns, one at a time: of hundreds of thousands the list would
-// take as much memory as all else. Files that are changed meanwhile are as they are by then,
-// and those that are new are left out.
+// EachFile yields what Files returns, one file at a time: the list of hundreds of thousands of files
+// would take too much memory. It yields the state of each file at that time. Files that were added
+// since the call are left out.
 func (j *Journal) EachFile(input string) iter.Seq[FileState] {
 	j.mu.Lock()
 	names := j.state.namesOf(input)
@@ -194,22 +194,24 @@ func (j *Journal) EachFile(input string) iter.Seq[FileState] {
 	}
 }
 
-// Covers reports whether all ranges in the cover of a payload are safe.
+// Covers reports whether all ranges in p.Cover are safe: their records were delivered, or need not be
+// sent from their files again. It is false if there are no ranges.
 func (j *Journal) Covers(p *record.Payload) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.covered(&Begun{Payload: *p})
 }
 
-// State returns what the journal knows of one file; false: it knows nothing.
+// State returns what the journal knows of one file, and false if it knows nothing. The caller owns
+// the result.
 func (j *Journal) State(f record.File) (FileState, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.state.view(f)
 }
 
-// Position returns the offset up to which all bytes of a file are safe, and the
-// fingerprint of the bytes before it.
+// Position returns the checkpoint of a file, the offset up to which nothing has to be sent again, and
+// the fingerprint of the bytes before it; 0 and 0 if the file is not known.
 func (j *Journal) Position(f record.File) (int64, record.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -242,8 +244,8 @@ func (j *Journal) Forget(f record.File) error {
 	return j.tell(&Entry{Kind: Forget, File: f})
 }
 
-// Skip makes a range of a file safe in which nothing is to be sent. mark is the
-// fingerprint of the bytes before span.End.
+// Skip records that nothing has to be sent of a range of a file, so that its checkpoint may pass the
+// range. mark is the fingerprint of the bytes before span.End.
 func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error {
 	if span.Start < 0 || span.End < span.Start {
 		return fmt.Errorf("skip %s of %s: not a range", span, f)
@@ -251,9 +253,9 @@ func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error 
 	return j.tell(&Entry{Kind: Skip, File: f, Span: span, Mark: mark})
 }
 
-// Begin records that a request for p is about to be made, its p.Attempt'th. The first time
-// all of p but its body is written, later only the number of the attempt. If p names a
-// batch that it Replaces, that batch ends. Until the end of p the journal keeps p.Cover
+// Begin records that a request for p is about to be made, with the number p.Attempt. The first time
+// all of p but its body is written, later only the number of the attempt. If p.Replaces names a
+// batch, that batch ends. Until p ends the journal keeps p.Cover
 // and p.Pieces, which must not be changed. A payload that goes to the spool or to
 // quarantine without a request is begun in the same way, so that its end covers its
 // ranges.
@@ -271,8 +273,9 @@ func (j *Journal) Begin(p *record.Payload) error {
 	return j.tell(&Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens, Batch: p.ID, Attempt: p.Attempt})
 }
 
-// End records how a batch ended. The ranges in its cover are safe from then on, unless o
-// is Split or Replaced.
+// End records how a batch ended. From then on its ranges count as safe (not to be sent from their
+// files again), unless o is Split or Replaced: then other batches have its records. The error is
+// ErrNotBegun for a batch that is not under way.
 func (j *Journal) End(id record.BatchID, o record.Outcome) error {
 	if err := j.mustBeBegun(id); err != nil {
 		return fmt.Errorf("end batch %s: %w", id, err)
@@ -280,8 +283,9 @@ func (j *Journal) End(id record.BatchID, o record.Outcome) error {
 	return j.tell(&Entry{Kind: End, Batch: id, Outcome: o})
 }
 
-// Split records that the children take over the ranges of the parent, which ends. They
-// count as begun; what Begin says of p holds for each child.
+// Split records that the batches children take over the ranges of the batch parent, which ends. They
+// count as begun; what Begin says of p holds for each child. The error is ErrNotBegun if parent is not
+// under way.
 func (j *Journal) Split(parent record.BatchID, children []*record.Payload) error {
 	if err := j.mustBeBegun(parent); err != nil {
 		return fmt.Errorf("split batch %s: %w", parent, err)
@@ -308,15 +312,15 @@ func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
 	return j.tell(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o})
 }
 
-// Unknown records that the outcome of a batch's request, its attempt'th, is not known: the
-// batch may be stored twice. The entry is for the history only; Unknown does not wait for
-// the disk.
+// Unknown records that the outcome of a batch's request, with this number of attempt, is not known:
+// the service may have stored the batch twice. The entry is for the history only; Unknown does not
+// wait for the disk.
 func (j *Journal) Unknown(id record.BatchID, attempt int) error {
 	return j.note(&Entry{Kind: Unknown, Batch: id, Attempt: attempt})
 }
 
 // Abandoned records that a range of a file is lost because it will never be read. The
-// entry is for the history only: it moves no position, and Abandoned does not wait for the
+// entry is for the history only: it moves no checkpoint, and Abandoned does not wait for the
 // disk.
 func (j *Journal) Abandoned(f record.File, span record.Span) error {
 	if span.Start < 0 || span.End < span.Start {
@@ -325,8 +329,8 @@ func (j *Journal) Abandoned(f record.File, span record.Span) error {
 	return j.note(&Entry{Kind: Abandoned, File: f, Span: span})
 }
 
-// GivenUp records that a person removed a record from quarantine. The entry is for the
-// history only: it moves no position, and GivenUp does not wait for the disk.
+// GivenUp records that a person removed a record from quarantine; f and span say where it was read.
+// The entry is for the history only: it moves no checkpoint, and GivenUp does not wait for the disk.
 func (j *Journal) GivenUp(f record.File, span record.Span) error {
 	if span.Start < 0 || span.End < span.Start {
 		return fmt.Errorf("give up %s of %s: not a range", span, f)
@@ -334,10 +338,10 @@ func (j *Journal) GivenUp(f record.File, span record.Span) error {
 	return j.note(&Entry{Kind: Removed, File: f, Span: span})
 }
 
-// Removed says that the spool has no frame of these batches any more, so the journal need
-// not remember how they ended. It does not wait for the disk.
+// Removed says that the spool has no frame (stored copy) of these batches any more, so the journal
+// need not remember how they ended. It writes nothing: the next snapshot leaves them out.
 func (j *Journal) Removed(ids []record.BatchID) {
-	for some := range slices.Chunk(ids, 256) { // a segment of the spool has many, and a Begin is not to wait for all
+	for some := range slices.Chunk(ids, 256) { // so that nobody waits long for the lock
 		j.mu.Lock()
 		for _, id := range some {
 			j.state.replays.remove(id)
@@ -365,7 +369,7 @@ func describe(p *record.Payload) Begun {
 	return b
 }
 
-// check returns an error if a payload has no id of its own, or a range of it is none.
+// check returns an error if a payload has no id of its own, or if one of its ranges is invalid.
 func check(p *record.Payload) error {
 	if p.ID == (record.BatchID{}) || p.ID == p.Replaces {
 		return errors.New("it has no id of its own")
@@ -383,8 +387,8 @@ func check(p *record.Payload) error {
 	return nil
 }
 
-// OnSafe adds a function that is called whenever a position advances, with no lock held,
-// on the goroutine whose entry advanced it. Calls for one file may come out of order: the
+// OnSafe adds a function that is called whenever the checkpoint of a file advances, with no lock held,
+// on the goroutine whose call advanced it. Calls for one file may come out of order: the
 // furthest position counts.
 func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
 	j.mu.Lock()
@@ -392,9 +396,9 @@ func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
 	j.listeners = append(j.listeners, fn)
 }
 
-// Health returns nil, or why the journal cannot be written (full, read-only,
-// failing, or an error that is record.ErrStalled). Until it is nil again, what
-// ends may be sent again after a restart.
+// Health returns nil, or why the journal cannot be written: the disk is full, read-only or
+// failing, or does not answer (record.ErrStalled). Until it is nil again, batches that end may be
+// sent again after a restart. After Close it is nil.
 func (j *Journal) Health() error {
 	err := j.badDisk()
 	if err == nil && j.beside.Stalls() {
@@ -413,7 +417,7 @@ func (j *Journal) hasOverflow() bool {
 }
 
 // badDisk returns why callers need not wait for the writer: its last write failed, or the
-// disk hangs. Nil: they wait.
+// disk hangs (record.ErrStalled). If it returns nil, they wait.
 func (j *Journal) badDisk() error {
 	if err := j.disk.Err(); err != nil {
 		return err
@@ -424,8 +428,8 @@ func (j *Journal) badDisk() error {
 	return nil
 }
 
-// watchDisk creates the Writer and the Watch of the journal, with what they log when the
-// disk fails, hangs or recovers.
+// watchDisk sets j.disk, for the writes to the current segment, and j.beside, for the work on the next
+// one, with what they log when the disk fails, hangs or recovers.
 func (j *Journal) watchDisk() {
 	log := j.o.Logger
 	j.disk = diskwriter.New(diskwriter.Options{

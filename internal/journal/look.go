@@ -39,7 +39,8 @@ func (s *state) filesOf(input string) []FileState {
 	return out
 }
 
-// namesOf returns the files of an input, sorted by id and generation.
+// namesOf returns the identities of all files of an input, sorted by id and generation. (A reused or
+// truncated file has several generations.)
 func (s *state) namesOf(input string) (all []record.File) {
 	for name := range s.files.all {
 		if name.Input == input {
@@ -52,8 +53,8 @@ func (s *state) namesOf(input string) (all []record.File) {
 	return all
 }
 
-// IsOver reports whether a batch that was in the spool has ended. Its frame may still be
-// in the spool.
+// IsOver reports whether a batch that went to the spool has ended, so that it is not to be sent from
+// there. The spool may still have its data.
 func (p *Past) IsOver(id record.BatchID) bool {
 	_, ended := p.state.ended.get(id)
 	return ended

@@ -14,6 +14,8 @@ type packedInfo string
 // nothing is how no facts are packed before they are the empty string.
 var nothing = string(encodeInfo(&record.FileInfo{}))
 
+// pack returns the facts of a file as one string, which takes less memory. Equal facts give equal
+// strings; no facts give the empty string.
 func pack(i *record.FileInfo) packedInfo {
 	b := encodeInfo(i)
 	if string(b) == nothing {
@@ -22,6 +24,7 @@ func pack(i *record.FileInfo) packedInfo {
 	return packedInfo(b)
 }
 
+// encodeInfo encodes the facts of a file for pack. If both paths in it are the same, it has only one.
 func encodeInfo(i *record.FileInfo) []byte {
 	same := i.First == i.Path
 	c := *i
@@ -51,6 +54,7 @@ func (p packedInfo) unpack() (i record.FileInfo) {
 // instant is a time in ns since 1970; 0: the zero time.
 type instant int64
 
+// instantOf returns a time in nanoseconds since 1970, and 0 for the zero time.
 func instantOf(t time.Time) instant {
 	if t.IsZero() {
 		return 0
@@ -58,6 +62,7 @@ func instantOf(t time.Time) instant {
 	return instant(t.UnixNano())
 }
 
+// time returns the instant as a time.Time; 0 is the zero time.
 func (i instant) time() time.Time {
 	if i == 0 {
 		return time.Time{}

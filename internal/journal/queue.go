@@ -28,8 +28,8 @@ type op struct {
 
 func (o *op) size() int { return len(o.frame.Meta) + 64 }
 
-// tell writes an entry and then applies it to the state. If the disk fails or hangs, the
-// entry is applied without having been written.
+// tell writes an entry and then applies it to the state; it waits until both are done. If the disk
+// fails or hangs, the entry is applied, tell returns the error, and the entry is written later.
 func (j *Journal) tell(e *Entry) error {
 	e.At = j.o.Now()
 	f := e.frame()
@@ -39,8 +39,8 @@ func (j *Journal) tell(e *Entry) error {
 	return j.submit(&op{entry: e, frame: f, done: make(chan struct{})})
 }
 
-// note writes an entry that does not change the state, as soon as the disk allows, and
-// does not wait for that.
+// note queues an entry that does not change the state, and does not wait until it is written. The
+// error is ErrClosed.
 func (j *Journal) note(e *Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -51,8 +51,8 @@ func (j *Journal) note(e *Entry) error {
 	return nil
 }
 
-// noteApplied is note for an entry that the state has already applied, or never needs.
-// Needs mu.
+// noteApplied queues an entry that the state has already applied, or never needs, and wakes the
+// writer. Nobody waits until it is written. Needs mu.
 func (j *Journal) noteApplied(e *Entry) {
 	e.At = j.o.Now()
 	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
@@ -64,7 +64,8 @@ func (j *Journal) Sync() error {
 	return j.submit(&op{done: make(chan struct{})})
 }
 
-// submit gives o to the writer and waits, at most Options.Stall, until o is done. If the
+// submit gives o (an entry, or the request for a sync) to the writer and waits, at most
+// Options.Stall, until o is done. If the
 // disk is known to fail, or does not answer in time, submit applies o in memory, leaves
 // the write to the writer, and returns the error.
 func (j *Journal) submit(o *op) error {
@@ -96,8 +97,9 @@ func (j *Journal) submit(o *op) error {
 	return record.ErrStalled
 }
 
-// enqueue appends o to the queue of the writer. If the disk is bad nobody waits for o:
-// then a sync is left out, and entries are queued only up to maxQueued bytes. Needs mu.
+// enqueue appends o to the queue of the writer. bad says that the disk fails or hangs, so that nobody
+// waits for o: then a sync is left out, and entries are queued only up to maxQueued bytes. What does
+// not fit is not in the history, only in the next snapshot. Needs mu.
 func (j *Journal) enqueue(o *op, bad bool) {
 	switch {
 	case bad && o.entry == nil:
@@ -110,7 +112,8 @@ func (j *Journal) enqueue(o *op, bad bool) {
 	j.queued += o.size()
 }
 
-// apply applies the entry of o to the state, unless that was done. Needs mu.
+// apply applies the entry of o to the state, unless that was done, and stores in o.moved the
+// checkpoints that advanced. Needs mu.
 func (j *Journal) apply(o *op) {
 	if o.entry != nil && !o.applied {
 		o.moved = j.state.apply(o.entry)
@@ -118,7 +121,7 @@ func (j *Journal) apply(o *op) {
 	o.applied = true
 }
 
-// announce calls the functions of OnSafe with the positions that advanced. The caller
+// announce calls the functions of OnSafe with ms, the checkpoints that advanced. The caller
 // holds no lock.
 func (j *Journal) announce(ms []moved) {
 	if len(ms) == 0 {
@@ -134,8 +137,7 @@ func (j *Journal) announce(ms []moved) {
 	}
 }
 
-// Close makes all that was told durable, marks a clean stop and ends the
-// writer. A disk that does not answer is waited for no longer than
-// Options.Stall, the time it has not answered yet included. A second Close does
-// nothing.
+// Close makes all entries durable, marks a clean stop and ends the
+// writer. If the disk does not answer, Close returns record.ErrStalled at the latest Options.Stall
+// after the disk stopped answering. A second Close does nothing.
 func (j *Journal) Close() error { return j.disk.Close(j.beside) }

@@ -53,7 +53,7 @@ type recovered struct {
 	lines    []line // of earlier runs; none where something was unreadable
 }
 
-// report returns what Open tells its caller of the recovery.
+// report returns what Open tells its caller of the recovery. The caller owns it.
 func (r *recovered) report() *Recovery {
 	out := &Recovery{
 		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
@@ -76,9 +76,10 @@ type replayed struct {
 	trouble  []error
 }
 
-// recoverState reads the newest segment, and where its snapshot is not whole
-// goes back to the newest one that has one and reads forward from there. Every
-// step back leads to positions that are lower or the same.
+// recoverState reads the newest segment of the journal in dir. If its snapshot is not whole, it goes
+// back to the newest segment with a whole one and reads forward from there. Every step back leads to
+// checkpoints that are lower or the same. bootID is that of the running machine; if the last run had
+// another one and did not end cleanly, the machine may have lost writes, which is reported.
 func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 	r := &recovered{state: newState(), next: 1, record: 1, clean: true}
 	segments, err := listSegments(fsys, dir)
@@ -86,7 +87,7 @@ func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 		return nil, err
 	}
 	if len(segments) == 0 {
-		_, _ = rand.Read(r.agent[:]) // never fails
+		_, _ = rand.Read(r.agent[:]) // a new journal has a random id; this never fails
 		return r, nil
 	}
 	if err := r.headers(fsys, dir, segments); err != nil {
@@ -107,7 +108,8 @@ func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 	return r, nil
 }
 
-// headers reads the headers of all segments and checks that they belong to one agent.
+// headers reads the headers of all segments, checks that they belong to one agent, and sets the size
+// and the end of each segment. A damaged header is no error.
 func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile) error {
 	for i := range segments {
 		s := &segments[i]
@@ -116,7 +118,7 @@ func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile)
 		r.next = max(r.next, s.seq+1)
 		switch {
 		case errors.Is(err, durable.ErrDamaged), brokenDisk(err):
-			continue // told when it is read
+			continue // reported when the segment is read
 		case err != nil:
 			return err
 		case h.Seq != s.seq:
@@ -137,7 +139,8 @@ func (r *recovered) headers(fsys durable.FS, dir string, segments []segmentFile)
 }
 
 // read finds the newest segment with a whole snapshot, applies it and all newer segments
-// to the state, and returns the newest segment as read.
+// to the state, and returns the newest segment as read. If no snapshot is whole, it applies what can
+// be read of all segments and sets r.lost.
 func (r *recovered) read(fsys durable.FS, dir string, segments []segmentFile) (*replayed, error) {
 	r.segments = segments
 	var newest *replayed
@@ -170,7 +173,7 @@ func (r *recovered) read(fsys durable.FS, dir string, segments []segmentFile) (*
 	return newest, nil
 }
 
-// note adds what is damaged in a segment to the problems.
+// note adds what is damaged in the segment p, the file name, to the problems that Recovery reports.
 func (r *recovered) note(name string, p *replayed) {
 	r.record = max(r.record, p.next)
 	damaged := !p.complete
@@ -182,7 +185,7 @@ func (r *recovered) note(name string, p *replayed) {
 	}
 	if p.report != nil {
 		for _, b := range p.report.Bad {
-			r.holes = r.holes || b.Offset+b.Length <= p.report.End
+			r.holes = r.holes || b.Offset+b.Length <= p.report.End // sound entries come after it
 			if b.Torn {
 				r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %d bytes of an unfinished write at offset %d dropped", name, b.Length, b.Offset))
 				continue
@@ -201,7 +204,8 @@ func (r *recovered) note(name string, p *replayed) {
 	}
 }
 
-// used returns the size of the content of a segment without damage; 0: not known.
+// used returns the size of the content of a segment; the rest of the file is allocated space. It is 0
+// (not known) if any part of the segment cannot be read.
 func (p *replayed) used() int64 {
 	if p.report == nil || len(p.report.Bad) > 0 {
 		return 0
@@ -209,8 +213,8 @@ func (p *replayed) used() int64 {
 	return p.report.End
 }
 
-// dropCovered drops begun batches whose ranges are all safe, so that nothing of them has
-// to be sent.
+// dropCovered removes begun batches whose ranges are all safe (delivered by others, or not to be
+// sent), so that nothing of them has to be sent.
 func (r *recovered) dropCovered() {
 	for id, b := range r.state.begun {
 		if r.state.covered(&b.Begun) {
@@ -228,8 +232,8 @@ const doubtful = 10 * time.Second
 
 // nameDoubts adds a problem for each file of which the last records may be sent twice
 // because the machine stopped without a sync: files that were not read to their end, or
-// were only just. A last sentence stands for files that were first seen after the last
-// sync, of which nothing is known.
+// were only just (within doubtful, ten seconds). A last sentence stands for files that were first
+// seen after the last sync, of which nothing is known.
 func (r *recovered) nameDoubts() {
 	var names []record.File
 	var last instant
@@ -257,7 +261,8 @@ func (r *recovered) nameDoubts() {
 
 // replay reads a segment and applies its entries to st. Damage, and an error of the
 // medium, are noted in the result; a segment with a damaged header gives an empty
-// result. An error is returned only if another try or a person can mend it.
+// result. The snapshot is complete if as many of its entries were read as its first entry says. An
+// error is returned only if another try or a person can mend it.
 func replay(fsys durable.FS, path string, st *state) (*replayed, error) {
 	p := &replayed{}
 	var first, pieces, count uint64
@@ -293,8 +298,8 @@ func replay(fsys durable.FS, path string, st *state) (*replayed, error) {
 	return p, nil
 }
 
-// brokenDisk tells an error of the medium, to be treated like damage, from one
-// that another try or a person can mend.
+// brokenDisk reports whether err is an error of the medium (EIO, EUCLEAN), to be treated like damage.
+// Other errors may go away at another try, or be mended by a person.
 func brokenDisk(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
 }

@@ -17,7 +17,7 @@ func (w *writer) replace(cause error) error {
 }
 
 // abandon stops using the current segment. Entries that it may have lost are repeated in
-// the next segment, for the history; the state itself is in memory.
+// the next segment (w.carry), for the history; the state itself is in memory.
 func (w *writer) abandon() {
 	w.drop()
 	w.carry = limit(append(w.carry, w.seg.Unsynced()...))
@@ -27,7 +27,7 @@ func (w *writer) abandon() {
 	w.seg, w.grown = nil, time.Time{}
 }
 
-// limit keeps the newest frames, up to the bound of the queue.
+// limit returns the newest frames, as many as fit into maxQueued bytes, the bound of the queue.
 func limit(frames []durable.Frame) []durable.Frame {
 	for n, i := 0, len(frames)-1; i >= 0; i-- {
 		if n += len(frames[i].Meta) + 64; n > maxQueued {
@@ -94,8 +94,8 @@ func (w *writer) rotate() error {
 	})
 }
 
-// freezeAll applies all queued entries and takes a snapshot. It returns the queue: its
-// entries are repeated after the snapshot, and stay queued until they are written.
+// freezeAll applies all queued entries and takes a snapshot for the next segment, d. It returns the
+// queue: its entries are repeated after the snapshot, and stay queued until they are written.
 func (w *writer) freezeAll() (d *draft, waiting []*op) {
 	j := w.j
 	j.mu.Lock()
@@ -109,8 +109,8 @@ func (w *writer) freezeAll() (d *draft, waiting []*op) {
 	return w.newDraft(w.record), slices.Clone(j.queue)
 }
 
-// written removes the first entries of the queue, which are durable now, and wakes their
-// callers.
+// written removes the first entries of the queue, as many as in first, which are durable now, and
+// wakes their callers.
 func (w *writer) written(first []*op) {
 	j := w.j
 	j.mu.Lock()
@@ -124,9 +124,9 @@ func (w *writer) written(first []*op) {
 	}
 }
 
-// dropQueued removes the entries from the queue that the snapshot already contains. They
-// are not repeated in the history, because others of them are missing. Needs the journal's
-// mu.
+// dropQueued removes the entries from the queue that the next snapshot contains, after the queue was
+// too full to take all. They are not repeated in the history, because others of them are missing.
+// Needs the journal's mu.
 func (w *writer) dropQueued() {
 	j := w.j
 	j.queue = slices.DeleteFunc(j.queue, func(o *op) bool {

@@ -26,7 +26,8 @@ type segmentFile struct {
 	end  time.Time // when the next one was begun; zero: not known
 }
 
-// listSegments returns the segments of a folder, oldest first.
+// listSegments returns the segments of the journal in the folder dir, oldest first, with name and
+// number only. It passes over other files. A folder that does not exist has none.
 func listSegments(fsys durable.FS, dir string) ([]segmentFile, error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +37,7 @@ func listSegments(fsys durable.FS, dir string) ([]segmentFile, error) {
 		return nil, err
 	}
 	var out []segmentFile
-	for _, name := range names { // sorted, and the numbers have a fixed width
+	for _, name := range names { // sorted, and numbers of a fixed width: the oldest comes first
 		hex, ok := strings.CutSuffix(name, suffix)
 		seq, err := strconv.ParseUint(hex, 16, 64)
 		if ok && err == nil && len(hex) == 16 {
@@ -54,8 +55,8 @@ type history struct {
 	room    int64         // of the current one
 }
 
-// history hands the list of old and damaged segments over to tidy, which returns the list
-// when it is done.
+// history returns the lists of old and damaged segments for tidy, which may run on another goroutine.
+// The writer's own lists are empty until tidy is done and the caller takes h.closed back.
 func (w *writer) history() *history {
 	h := &history{j: w.j, closed: w.closed, damaged: w.damaged, room: w.room}
 	w.closed, w.damaged = nil, nil
@@ -63,8 +64,9 @@ func (w *writer) history() *history {
 }
 
 // tidy runs after a new segment has the whole state: it moves damaged segments to the
-// folder damaged, and removes old ones beyond the bounds of the configuration. It always
-// keeps the segment before the current one, which recovery falls back to.
+// folder damaged, and removes the oldest ones beyond max_size and max_age. It always
+// keeps the segment before the current one, which recovery falls back to. After an error, which it
+// logs, a later call tries again.
 func (h *history) tidy() {
 	h.moveDamaged()
 	h.trim()
@@ -95,7 +97,8 @@ func (h *history) tidy() {
 	}
 }
 
-// moveDamaged moves the damaged segments to the folder damaged.
+// moveDamaged moves the damaged segments to the folder damaged. One that cannot be moved stays where
+// it is; both are logged.
 func (h *history) moveDamaged() {
 	for _, name := range h.damaged {
 		if err := durable.Move(h.j.o.FS, filepath.Join(h.j.dir, name), filepath.Join(h.j.dir, damagedDir)); err != nil {

@@ -20,8 +20,8 @@ type snapshot struct {
 }
 
 // freeze begins a snapshot of the state, and thaw ends it; there is one at a time. It
-// copies only the begun batches and the inputs; files are copied when they change. Needs
-// mu.
+// copies only the begun batches and the inputs; a file is copied when it changes before the snapshot
+// has read it. Needs mu.
 func (j *Journal) freeze() *snapshot {
 	st := j.state
 	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs)), spool: st.spool}
@@ -32,7 +32,7 @@ func (j *Journal) freeze() *snapshot {
 	return s
 }
 
-// thaw ends the snapshot.
+// thaw ends the snapshot: from now on changed files are not copied for it any more. It takes mu.
 func (s *snapshot) thaw() {
 	s.j.mu.Lock()
 	defer s.j.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *snapshot) thaw() {
 }
 
 // write calls out with the frames of the snapshot, some at a time, without the journal's
-// lock. The first frame says how many follow. It ends with the first error of out.
+// lock. The first frame says how many follow. It ends with the first error of out, and returns it.
 func (s *snapshot) write(out func([]durable.Frame) error) error {
 	var err error
 	step := []*Entry{{Kind: Snapshot, At: s.at, Count: uint64(s.count), BootID: s.j.o.BootID, Lines: s.j.lines, Segments: s.spool}}

@@ -17,8 +17,8 @@ type safeSpan struct {
 // empty.
 type spans []safeSpan
 
-// add returns s with n added and merged. A merged range has the fingerprint of the one
-// that reaches furthest.
+// add returns the sorted ranges s with n added and merged with those that it overlaps or touches. It
+// may change s. A merged range has the fingerprint of the range that reaches furthest.
 func (s spans) add(n safeSpan) spans {
 	if n.Len() <= 0 {
 		return s
@@ -36,7 +36,7 @@ func (s spans) add(n safeSpan) spans {
 	return slices.Replace(s, i, j, n)
 }
 
-// holds reports whether all of n is in s.
+// holds reports whether all bytes of n are in one of the ranges; an empty n always is.
 func (s spans) holds(n record.Span) bool {
 	for _, e := range s {
 		if e.Start <= n.Start && n.End <= e.End {
@@ -46,8 +46,8 @@ func (s spans) holds(n record.Span) bool {
 	return n.Len() <= 0
 }
 
-// union sorts and merges ranges of one file. A merged range has the fingerprint of the one
-// that reaches furthest.
+// union sorts and merges ranges of one file, and leaves out empty ones. A merged range has the
+// fingerprint of the range that reaches furthest. The result uses the memory of in.
 func union(in []record.Extent) []record.Extent {
 	slices.SortFunc(in, func(a, b record.Extent) int { return cmpInt(a.Start, b.Start) })
 	out := in[:0]
@@ -65,6 +65,7 @@ func union(in []record.Extent) []record.Extent {
 	return out
 }
 
+// cmpInt returns -1, 0 or 1, as a is less than, equal to or greater than b.
 func cmpInt(a, b int64) int {
 	switch {
 	case a < b:

@@ -6,9 +6,9 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// InSpool is the function InSpool for an open journal. Of entries that are not written yet
-// it includes only the last attempts, and the ends of batches, which it leaves out of the
-// result.
+// InSpool is the function InSpool for an open journal: it returns the batches that went to the spool
+// and have not ended. A batch that went there in an entry that is not written yet is missing; ends
+// and attempts are all taken into account.
 func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	all, err := inSpool(j.o.FS, j.dir, want)
 	j.mu.Lock()

@@ -29,22 +29,23 @@ type file struct {
 	seen     instant
 }
 
-// safe adds a safe range and reports whether the position advanced.
+// safe adds a range of the file whose records need not be sent again, and reports whether the
+// checkpoint advanced. mark is the fingerprint of the bytes before the end of the range.
 func (f *file) safe(s record.Span, mark record.Mark) bool {
 	s.Start = max(s.Start, f.position)
 	f.ahead = f.ahead.add(safeSpan{s, mark})
 	return f.advance()
 }
 
-// advance is the one place where a position moves: over the safe range that
-// begins where the position is, and over nothing else.
+// advance moves the checkpoint over the safe range that begins there, and reports whether there was
+// one. Nothing else moves a checkpoint.
 func (f *file) advance() bool {
 	if len(f.ahead) == 0 || f.ahead[0].Start > f.position {
 		return false
 	}
 	f.position, f.mark, f.ahead = f.ahead[0].End, f.ahead[0].mark, f.ahead[1:]
 	if len(f.ahead) == 0 {
-		f.ahead = nil // of most files for good
+		f.ahead = nil // frees its memory, which most files do not need again
 	}
 	return true
 }
@@ -94,7 +95,7 @@ func newState() *state {
 	}
 }
 
-// apply takes in one entry and returns the positions that moved.
+// apply changes the state as one entry says, and returns the checkpoints that advanced.
 func (s *state) apply(e *Entry) (m []moved) {
 	switch e.Kind {
 	case Snapshot, SpoolHas:
@@ -120,9 +121,9 @@ func (s *state) apply(e *Entry) (m []moved) {
 		}
 		s.over(e.Batch)
 		if e.Outcome == record.Spooled {
-			s.ended.remove(e.Batch) // said of an older frame of it
+			s.ended.remove(e.Batch) // it is in the spool again; that end was of an older copy
 		} else {
-			s.replays.remove(e.Batch) // it was sent though its frame was lost
+			s.replays.remove(e.Batch) // it was sent from its source files, since its copy in the spool was lost
 		}
 	case Skip:
 		s.file(e.File, e.At)
@@ -152,8 +153,8 @@ func (s *state) apply(e *Entry) (m []moved) {
 	return m
 }
 
-// makesSafe reports whether this outcome makes the ranges of a batch safe. Split and
-// Replaced do not: other batches have taken over the ranges.
+// makesSafe reports whether this outcome makes the ranges of a batch safe, so that they are not sent
+// from their files again. Split and Replaced do not: other batches have taken over the ranges.
 func makesSafe(o record.Outcome) bool {
 	switch o {
 	case record.Accepted, record.Spooled, record.Quarantined, record.Dropped, record.SourceGone, record.Removed:
@@ -162,7 +163,7 @@ func makesSafe(o record.Outcome) bool {
 	return false
 }
 
-// file returns the state of a file, which it adds if the file is new.
+// file returns the state of the file f. If the file is new, it is added, as last seen at the time at.
 func (s *state) file(f record.File, at time.Time) *file {
 	st, known := s.files.get(f)
 	if !known {
@@ -173,8 +174,9 @@ func (s *state) file(f record.File, at time.Time) *file {
 	return st
 }
 
-// begin adds a batch to those that are begun; at is when. If a batch of this id is begun already, the
-// new one replaces it, but keeps its place in the order and the higher attempt. The body is not kept.
+// begin adds a batch to those that are begun (under way); at is when. If a batch of this id is begun
+// already, the new one replaces it, but keeps its place in the order and the higher attempt. The body
+// is not kept.
 func (s *state) begin(b *Begun, at time.Time) {
 	for _, c := range b.Cover {
 		s.file(c.File, at)
@@ -192,7 +194,7 @@ func (s *state) begin(b *Begun, at time.Time) {
 	}
 }
 
-// over removes a batch from those that are begun.
+// over removes a batch from those that are begun (under way). It does nothing if it is not among them.
 func (s *state) over(id record.BatchID) {
 	o := s.begun[id]
 	if o == nil {
@@ -207,8 +209,9 @@ func (s *state) over(id record.BatchID) {
 	}
 }
 
-// safe makes a range of a file safe, unless the file was forgotten, and adds the position
-// to m if it advanced.
+// safe makes a range of the file name safe (not to be sent again), unless the file was forgotten. It
+// returns m, with the new checkpoint appended if it advanced. at is when; mark is the fingerprint of
+// the bytes before the end of the range.
 func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
 	f, known := s.files.get(name)
 	if !known {
@@ -226,7 +229,7 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 }
 
 // covered reports whether all ranges of a batch are safe without it: its records are in
-// the spool, or it has ended and the entry that said so was lost. A batch without ranges
+// the spool, or it has ended and the entry that recorded the end was lost. A batch without ranges
 // is never covered.
 func (s *state) covered(b *Begun) bool {
 	for _, c := range b.Cover {
@@ -243,23 +246,23 @@ func (s *state) open() []*open {
 	return slices.SortedFunc(maps.Values(s.begun), func(a, b *open) int { return cmp.Compare(a.order, b.order) })
 }
 
-// batches returns the begun batches as entries of a snapshot.
+// batches returns the batches under way as entries of a snapshot, in the order they were begun.
 func (s *state) batches() (out []*Entry) {
 	for _, o := range s.open() {
-		b := o.Begun // its attempt may change
+		b := o.Begun // a copy, since its attempt may change while the snapshot is written
 		out = append(out, &Entry{Kind: Begin, Payload: &b.Payload, HadLens: b.HadLens})
 	}
 	return out
 }
 
-// clone is the file as it is now.
+// clone returns a copy of the file's state that shares nothing that changes.
 func (f *file) clone() *file {
 	c := *f
 	c.ahead = slices.Clone(f.ahead)
 	return &c
 }
 
-// pieces is how many entries say what is known of the file.
+// pieces returns how many entries a snapshot needs for the file: see entries.
 func (f *file) pieces() int {
 	n := 1 + len(f.ahead)
 	if f.position > 0 {
@@ -269,7 +272,8 @@ func (f *file) pieces() int {
 }
 
 // entries calls add with each entry that restores what is known of the file: that it was seen, its
-// position, and one Skip for each range that is safe beyond the position. pieces returns their number.
+// checkpoint, and one Skip for each range beyond it that need not be sent. pieces returns their
+// number.
 func (f *file) entries(name record.File, add func(*Entry)) {
 	seen := f.seen.time()
 	add(&Entry{Kind: FileSeen, File: name, Info: f.info.unpack(), At: seen})
@@ -281,7 +285,9 @@ func (f *file) entries(name record.File, add func(*Entry)) {
 	}
 }
 
-// view copies the state of a file for others to keep.
+// view returns a copy of the state of a file, and false if the file is not known. Its Ahead has
+// the ranges beyond the checkpoint that are not to be read: the safe ones and those of batches that
+// are under way.
 func (s *state) view(name record.File) (FileState, bool) {
 	f, known := s.files.get(name)
 	if !known {

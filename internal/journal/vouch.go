@@ -23,7 +23,9 @@ func newLine() (l line) {
 	return l
 }
 
-// known are the lines of a segment of which nothing was unreadable, up to a number.
+// known returns lines (the runs that wrote to the journal, oldest first) for the next run, at most the
+// last maxLines. It sets where the last of them ends: before the entry number until. The caller has
+// read all of its segment without damage.
 func known(lines []line, until uint64) []line {
 	if len(lines) == 0 {
 		return nil
@@ -33,8 +35,8 @@ func known(lines []line, until uint64) []line {
 	return lines[max(0, len(lines)-maxLines):]
 }
 
-// Vouch makes durable all that was told before, and returns a token by which a later
-// run knows whether it has all of that.
+// Vouch makes all entries before the call durable, and returns a token. A later run learns with
+// Vouches, from the token, whether it still knows all of them.
 func (j *Journal) Vouch() (token [24]byte, err error) {
 	o := &op{done: make(chan struct{})}
 	if err := j.submit(o); err != nil {
@@ -46,10 +48,10 @@ func (j *Journal) Vouch() (token [24]byte, err error) {
 	return token, nil
 }
 
-// Vouches says whether all that was told before an earlier run got a token was there when
-// the journal was opened: nothing was unreadable, then or at a start in between, and no
-// entry is missing at the end. A journal that was begun anew vouches for nothing, nor
-// does one for another, or one for a run that was long ago.
+// Vouches reports whether the journal, as it was opened, has all entries that were written before an
+// earlier run got this token from Vouch: nothing was unreadable, then or at a start in between, and no
+// entry is missing at the end. It is false for a token of another journal, of one that was begun
+// anew since, and of a run that was long ago (more than maxLines runs).
 func (j *Journal) Vouches(token [24]byte) bool {
 	for _, l := range j.lines {
 		if l.id == record.BatchID(token[:16]) {

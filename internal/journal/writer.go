@@ -42,7 +42,8 @@ type writer struct {
 	grown   time.Time // when the first entry since the last sync was written; zero: none
 }
 
-// due is when the writer has something to do by itself; zero: never.
+// due returns when the writer has something to do without being woken: the next try to begin a segment
+// after an error, or the next sync; zero: never.
 func (w *writer) due() time.Time {
 	switch {
 	case w.seg == nil:
@@ -53,9 +54,10 @@ func (w *writer) due() time.Time {
 	return time.Time{}
 }
 
-// turn goes on with the draft if a stage of it has ended, writes all that waits, in one
-// write, and syncs when it is time. It returns true, and the error of the last sync, once
-// the journal is closed.
+// turn is one round of the writer's goroutine. It goes on with the draft (the next segment) if a stage
+// of it has ended, writes all entries that wait in one write, syncs when it is time, applies the
+// entries to the state, and wakes their callers. Once the journal is closed, it returns true and the
+// error of the last write or sync.
 func (w *writer) turn() (last bool, err error) {
 	if w.draft != nil {
 		select {
@@ -91,8 +93,10 @@ func (w *writer) turn() (last bool, err error) {
 	return last, err
 }
 
-// ready makes sure that there is a segment to write to and says whether there
-// is one. Where none can be had it lets go of those who wait.
+// ready makes sure that there is a segment to write to, and returns whether there is one. If none can
+// be begun, it lets the callers that wait go on with the error of the disk. now says that the
+// journal is being closed: then ready does not wait for the time of the next try, and begins no draft
+// of another segment.
 func (w *writer) ready(now bool) bool {
 	w.catchUp()
 	overflow := w.j.hasOverflow()
@@ -111,7 +115,7 @@ func (w *writer) ready(now bool) bool {
 	return true
 }
 
-// take empties the queue.
+// take empties the queue and returns what was in it. sync is true if somebody waits for a sync.
 func (w *writer) take() (group []*op, sync bool) {
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
@@ -123,6 +127,8 @@ func (w *writer) take() (group []*op, sync bool) {
 	return group, sync
 }
 
+// append writes the entries of a group to the current segment, without a sync. A request for a sync
+// has no entry and is passed over.
 func (w *writer) append(group []*op) error {
 	frames := make([]durable.Frame, 0, len(group))
 	for _, o := range group {
@@ -139,7 +145,8 @@ func (w *writer) append(group []*op) error {
 	return w.write(frames...)
 }
 
-// write appends to the segment, and to the one that is about to take over.
+// write appends frames to the current segment. If the next segment is being made, they go there too:
+// at once when it only lacks its name, else later, from draft.since.
 func (w *writer) write(frames ...durable.Frame) error {
 	if err := w.disk(func() error { return w.seg.Append(frames...) }); err != nil || w.draft == nil {
 		return err
@@ -160,8 +167,8 @@ func (w *writer) syncDue() bool {
 	return !w.grown.IsZero() && time.Since(w.grown) >= w.j.o.SyncEvery
 }
 
-// sync makes the segment durable and says so in it: an unreadable entry before
-// that mark is damage, not the torn end of a write.
+// sync makes the current segment durable, if anything was written since the last sync, and then
+// writes a Synced entry: an unreadable entry before that one is damage, not the torn end of a write.
 func (w *writer) sync() error {
 	if w.grown.IsZero() {
 		return nil
@@ -183,6 +190,7 @@ func (w *writer) mark(k Kind) error {
 	return w.write(e.frame())
 }
 
+// apply applies the entries of a group, which are written now, to the state in memory.
 func (w *writer) apply(group []*op) {
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
@@ -191,9 +199,9 @@ func (w *writer) apply(group []*op) {
 	}
 }
 
-// number has those who wait for a sync know up to where all is durable. Where a segment
-// is about to take over, what was told since its snapshot has other numbers there, which
-// are higher.
+// number tells those of the group who wait for a sync up to which entry number all is durable. If a
+// segment is about to take over, the entries since its snapshot have numbers there that are higher by
+// the entries of the snapshot; these are told.
 func (w *writer) number(group []*op) {
 	number := w.durable
 	if d := w.draft; d != nil && d.stage != closing && number > d.head.FirstRecord {
@@ -208,7 +216,7 @@ func (w *writer) number(group []*op) {
 	}
 }
 
-// release lets those go on who wait for the group.
+// release wakes the callers who wait for the entries of a group, with the error of the write.
 func (w *writer) release(group []*op, err error) {
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
@@ -219,8 +227,9 @@ func (w *writer) release(group []*op, err error) {
 	}
 }
 
-// giveUpWaiting takes all that waits into the state and lets its callers go on
-// with the error of the disk. The entries stay queued for the next segment.
+// giveUpWaiting applies all entries in the queue to the state and lets their callers go on
+// with the error of the disk. The entries stay queued for the next segment, and j.given counts them:
+// nobody waits for them any more.
 func (w *writer) giveUpWaiting() {
 	trouble := w.j.disk.Err()
 	w.j.mu.Lock()
@@ -240,7 +249,8 @@ func (w *writer) giveUpWaiting() {
 	w.j.queue, w.j.given = kept, len(kept)
 }
 
-// stop marks the clean end of the journal, after the last sync.
+// stop ends the writing at Close: it finishes the work on the next segment, marks the clean end of the
+// current one, syncs and closes it. err is the error of the last write; after one, nothing is marked.
 func (w *writer) stop(err error) error {
 	w.settle()
 	if w.seg == nil || err != nil {
