@@ -95,7 +95,7 @@ func (r *Recovery) resend(b *batch, found look) {
 	}
 	switch {
 	case len(children) == 0:
-		how := record.Replaced // all of it was passed over
+		how := record.Replaced // none of its records is to be sent
 		if len(found.refused) > 0 {
 			how = record.Quarantined
 		}
@@ -104,7 +104,7 @@ func (r *Recovery) resend(b *batch, found look) {
 		_ = r.Journal.Split(b.ID, children) // from here on each ends by itself
 	case found.lost != nil:
 		_ = r.Journal.Split(b.ID, children)
-	} // else its begin, or that of the one that replaces it, is written before its request
+	} // else one payload goes on: the sender writes its begin, which ends a batch that it replaces
 	r.account(found)
 	if found.lost != nil {
 		r.logOf(found.lost).Error(unknownGone, "err", found.err)
@@ -122,7 +122,8 @@ const (
 	spooledGone = "records were in the spool and are lost: their source is gone too"
 )
 
-// account adds what was read of a begun batch to the counts.
+// account adds the records that were read of a begun batch to the counts: those to be sent, and those
+// that went to quarantine.
 func (r *Recovery) account(found look) {
 	for _, p := range found.parts {
 		p.Inputs(r.Books.Restored)
@@ -133,7 +134,7 @@ func (r *Recovery) account(found look) {
 	}
 }
 
-// drop counts the records of a begun batch whose source is gone.
+// drop counts the records of a begun batch as dropped, because their source is gone.
 func (r *Recovery) drop(p *record.Payload) {
 	p.Lots(func(lot record.Lot) {
 		r.Books.Restored(lot.Input, lot.Records)
@@ -162,12 +163,14 @@ func (r *Recovery) dropSpooled(lot record.Lot) {
 }
 
 // restore puts what was read of a payload that was missing or damaged in the spool back
-// there, or gives it to the sender if the spool does not take it.
+// there, or gives it to the sender if the spool does not take it. If it goes on under new ids, the
+// payload itself ends in the journal when these are all in the spool or have ended.
 func (r *Recovery) restore(b *batch, found look) {
 	r.balance(b, found)
 	same := len(found.parts) == 1 && found.parts[0].ID == b.ID
 	if !same {
-		_ = r.Frames.Replay(b.ID, b.Attempt+1) // a kill from here on leaves some of it to be sent twice, named
+		// If the process is killed before the end, some records are sent twice, and the log names them.
+		_ = r.Frames.Replay(b.ID, b.Attempt+1)
 	}
 	var rest []*record.Payload
 	for _, p := range found.parts {
@@ -207,9 +210,9 @@ func (r *Recovery) shelvedBefore(id record.BatchID) bool {
 // mostReady is how many bodies are kept for frames that the spool will not be able to read.
 const mostReady = 4
 
-// shelve puts a payload into the spool and reports whether the spool took it. known says that the
-// journal knows the payload already. keep has a copy of the body kept in memory, for a disk that can
-// be written and not read.
+// shelve puts a payload into the spool and returns true, or false if the spool did not take it. known
+// says that the journal knows the payload already; if not, shelve records its begin and its end there.
+// keep has a copy of the body kept in memory, for a disk that can be written and not read.
 func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 	if !known {
 		_ = r.Journal.Begin(p)
@@ -236,8 +239,8 @@ func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 	return true
 }
 
-// takeReady returns the payload whose body is kept in memory under an id, and keeps it no
-// longer; nil: there is none.
+// takeReady returns the payload whose body is kept in memory under an id, for a spool that cannot read
+// it, and gives the memory back that is reserved for it. It returns nil if there is none.
 func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 	r.mu.Lock()
 	p := r.ready[id]
@@ -249,8 +252,8 @@ func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 	return p
 }
 
-// balance corrects the counts if other records were read than had been spooled, because
-// the file or the settings have changed.
+// balance corrects the counts of records, of the spool and in all, if other records were read than had
+// been spooled, because the file or the settings have changed. Refused records leave the spool too.
 func (r *Recovery) balance(b *batch, found look) {
 	more := map[string]int{}
 	for _, p := range found.parts {
@@ -273,7 +276,7 @@ func (r *Recovery) balance(b *batch, found look) {
 		case n < 0 && found.settings == Reshaped:
 			r.Shelf.Unspooled(input, -n)
 			r.Books.Joined(input, -n)
-		case n < 0: // the file has fewer than it had
+		case n < 0: // the file has fewer records than it had
 			r.dropSpooled(record.Lot{Input: input, Route: b.Route, Records: -n, Bytes: b.Share(-n)})
 		}
 	}
@@ -283,8 +286,8 @@ func (r *Recovery) balance(b *batch, found look) {
 	}
 }
 
-// owe remembers that the payload of the spool with this id ends when all payloads in rest, which are
-// sent from memory, have ended.
+// owe remembers that the payload of the spool with this id ends only when all payloads in rest, which
+// are sent from memory in its place, have ended.
 func (r *Recovery) owe(id record.BatchID, rest []*record.Payload) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,8 +297,8 @@ func (r *Recovery) owe(id record.BatchID, rest []*record.Payload) {
 	}
 }
 
-// Watched returns the journal for the sender to use. It also keeps track of payloads that are sent in
-// place of one of the spool, so that the spool's one ends with them.
+// Watched returns the journal for the sender to use. It passes all calls on to j. It also ends a payload
+// of the spool in the journal when all payloads that are sent in its place have ended.
 func (r *Recovery) Watched(j SendJournal) SendJournal { return watched{j, r} }
 
 // SendJournal is what the sender tells the journal.
@@ -310,8 +313,9 @@ type watched struct {
 	r *Recovery
 }
 
-// Begin writes the begin of a batch. For a payload that replaces one of the spool under the same id it
-// writes a replay first, since a start drops a begin whose ranges are safe.
+// Begin writes the begin of a batch. For a payload that is sent from memory in place of one of the
+// spool with the same id, it first writes a replay: at the next start a begin counts for nothing if
+// its ranges are safe, and a replay shows that the payload has not ended.
 func (w watched) Begin(p *record.Payload) error {
 	if d := w.r.debtOf(p.ID); d != nil && d.id == p.ID {
 		_ = w.r.Frames.Replay(p.ID, p.Attempt)
@@ -319,15 +323,16 @@ func (w watched) Begin(p *record.Payload) error {
 	return w.SendJournal.Begin(p)
 }
 
-// Replay records an attempt of a payload from the spool. Its body was read, so none is
-// kept in memory for it.
+// Replay records an attempt of a payload from the spool. The spool has read its body, so a copy that
+// recovery kept in memory is let go.
 func (w watched) Replay(id record.BatchID, attempt int) error {
 	w.r.takeReady(id)
 	return w.SendJournal.Replay(id, attempt)
 }
 
-// End also ends the payload of the spool whose parts these are, before the part itself; if
-// the part rests in the spool, after it. See Order of writes.
+// End writes the end of a batch. If the batch was sent in place of a payload of the spool, and was the
+// last to end of those, it first writes the end of that payload; if the batch went to the spool itself,
+// it does so afterwards. The package comment, Order of writes, says why.
 func (w watched) End(id record.BatchID, how record.Outcome) error {
 	if how == record.Spooled {
 		err := w.SendJournal.End(id, how)
@@ -338,7 +343,8 @@ func (w watched) End(id record.BatchID, how record.Outcome) error {
 	return w.SendJournal.End(id, how)
 }
 
-// Split makes the children owe what the parent owed.
+// Split records that the children take over the ranges of the parent. If the parent was sent in place
+// of a payload of the spool, that payload now ends when all the children have ended.
 func (w watched) Split(parent record.BatchID, children []*record.Payload) error {
 	w.r.mu.Lock()
 	d := w.r.sent[parent]
@@ -353,15 +359,17 @@ func (w watched) Split(parent record.BatchID, children []*record.Payload) error 
 	return w.SendJournal.Split(parent, children)
 }
 
-// debtOf returns the payload of the spool that waits for the end of this batch; nil if none does.
+// debtOf returns the payload of the spool in whose place this batch is sent, so that it ends with the
+// batch; nil if there is none.
 func (r *Recovery) debtOf(id record.BatchID) *debt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sent[id]
 }
 
-// settle is called when a batch ends. If the batch was the last one sent in place of a payload of the
-// spool, that payload ends in the journal too. A batch that went to the spool ends there.
+// settle is called when a batch ends with the outcome how. If the batch was the last one sent in place
+// of a payload of the spool, that payload ends in the journal too. If the batch has the id of that
+// payload and went to the spool again, it goes on there.
 func (r *Recovery) settle(id record.BatchID, how record.Outcome) {
 	r.mu.Lock()
 	d := r.sent[id]

@@ -24,8 +24,9 @@ type Found struct {
 	Report func() (lacks bool, missing []*record.Payload)
 }
 
-// Reconcile makes spool, journal and counts agree at a start, and queues what has to be
-// read again. An error is one of reading.
+// Reconcile makes spool, journal and counts agree at a start. It decides which payloads in the spool
+// are sent, and queues for Run the batches that have to be read from their files: those without a
+// known outcome, and payloads that the spool has lost. An error is one of reading.
 func (r *Recovery) Reconcile(found Found) error {
 	s := &start{
 		Recovery: r, Found: found, begun: map[record.BatchID]*record.Payload{},
@@ -34,7 +35,7 @@ func (r *Recovery) Reconcile(found Found) error {
 	for _, p := range found.Begun {
 		s.begun[p.ID] = p
 	}
-	if len(found.Had) > 0 { // one by such a number would hide that it is gone
+	if len(found.Had) > 0 { // a new segment with the number of a lost one would hide the loss
 		r.Segments.NumberAbove(slices.Max(found.Had))
 	}
 	r.keepSegments(found.Had)
@@ -70,8 +71,9 @@ func (r *Recovery) SegmentsChanged() {
 	r.noteSegments()
 }
 
-// keepSegments sets the segments that the journal knew before, and writes these and those that the
-// spool has to the journal. It comes before any entry about a payload in the segments.
+// keepSegments sets the segments that the journal knew before (had), and writes the numbers of these
+// and of those that the spool has to the journal. That has to come before any entry about a payload
+// in the segments.
 func (r *Recovery) keepSegments(had []uint64) {
 	r.notes.Lock()
 	defer r.notes.Unlock()
@@ -79,16 +81,16 @@ func (r *Recovery) keepSegments(had []uint64) {
 	r.noteSegments()
 }
 
-// noteSegments writes the numbers of the segments that the spool has, and of those in r.had, to the
-// journal. The caller holds r.notes.
+// noteSegments writes to the journal the numbers of the segments that the spool has, and of those in
+// r.had, which it had at the start. The caller holds r.notes.
 func (r *Recovery) noteSegments() {
 	all := slices.Concat(r.Segments.Segments(), r.had)
 	slices.Sort(all)
 	r.SpoolHas(slices.Compact(all))
 }
 
-// vanished reports, and logs, that segments were removed from the spool together with
-// their indexes.
+// vanished reports, and logs, that segments which the journal knows of are missing in the spool,
+// together with their indexes: somebody has removed them.
 func (f *Found) vanished(log *slog.Logger) bool {
 	gone := slices.DeleteFunc(slices.Clone(f.Had), func(n uint64) bool { return slices.Contains(f.Has, n) })
 	if len(gone) == 0 {
@@ -138,7 +140,8 @@ func (s *start) goThrough() error {
 }
 
 // passes goes through the spool once or three times, as goThrough explains, and decides about each
-// payload. It leaves in s.counted, for each input, how many records are sent from the spool.
+// payload. It leaves in s.counted, for each input, how many records are sent from the spool. The
+// functions it gives to Spool.Held return false for a payload that is not to be sent from there.
 func (s *start) passes() error {
 	passed, _, err := s.Spool.Held(s.asked, s.isOver, func(p *record.Payload, sound bool) bool {
 		if p.Replaces == (record.BatchID{}) {
@@ -165,13 +168,15 @@ func (s *start) passes() error {
 	}); err != nil {
 		return err
 	}
+	// No ids are asked for: Held then calls the function at least for all parts.
 	return s.pass(func(func(record.BatchID) bool) {}, func(p *record.Payload, sound bool) bool {
 		return p.Replaces == (record.BatchID{}) || s.meet(p, sound)
 	})
 }
 
-// pass goes through the spool again after the first pass. Payloads that cannot be read any more are
-// subtracted from the count.
+// pass goes through the spool again after the first pass, with Spool.Held: fn gets at least the
+// payloads with these ids and all parts, and returns false for one that is not to be sent. Payloads
+// that cannot be read any more are subtracted from the count.
 func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, sound bool) bool) error {
 	_, lost, err := s.Spool.Held(ids, nil, fn)
 	for input, n := range lost {
@@ -180,7 +185,7 @@ func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, so
 	return err
 }
 
-// asked iterates over the ids of all batches that the journal has an entry for.
+// asked iterates over the ids of all batches of which the journal has an attempt, a begin or an end.
 func (s *start) asked(yield func(record.BatchID) bool) {
 	for id := range s.begun {
 		if !yield(id) {
@@ -199,8 +204,9 @@ func (s *start) asked(yield func(record.BatchID) bool) {
 	}
 }
 
-// isOver reports whether the journal says that a payload has ended, so that it is not sent whatever
-// the state of its frame. It is asked only for payloads that replace no other.
+// isOver reports whether a payload is not sent, whatever the state of its frame (its copy in the
+// spool), because the journal says that it has ended. It is asked only for payloads that replace no
+// other.
 func (s *start) isOver(id record.BatchID) bool {
 	if _, ended := s.Ended[id]; !ended {
 		return false
@@ -225,7 +231,7 @@ func frameOf(sound, part bool) Frame {
 	return Unsound
 }
 
-// known returns what the journal knows of a payload in the spool.
+// known returns what the journal knows of a payload in the spool, as the first argument of JudgeFrame.
 func (s *start) known(p *record.Payload) Known {
 	b := s.begun[p.ID]
 	switch how, ended := s.Ended[p.ID]; {
@@ -249,7 +255,8 @@ func (s *start) known(p *record.Payload) Known {
 }
 
 // meet decides about one payload of the spool and tells the journal the result. It returns true if the
-// payload is to be sent from the spool; its records are then counted in s.counted.
+// payload is to be sent from the spool; its records are then counted in s.counted. sound says that
+// its body is intact. A payload that may be stored twice is named in the log.
 func (s *start) meet(p *record.Payload, sound bool) bool {
 	_, ended := s.Ended[p.ID]
 	n, replayed := s.Replays[p.ID]
@@ -305,9 +312,9 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 	return true
 }
 
-// isOrphan reports whether a payload is a part of one of which neither spool nor journal knows
-// anything, while something is missing in the spool: the missing one may hold the same records, so
-// that they may be stored twice.
+// isOrphan reports whether a payload replaces one of which neither spool nor journal knows anything,
+// while something is missing in the spool. The missing one may hold the same records, so that they may
+// be stored twice.
 func (s *start) isOrphan(p *record.Payload) bool {
 	if w := s.wholes[p.Replaces]; p.Replaces == (record.BatchID{}) || w != nil && w.seen {
 		return false
@@ -337,9 +344,9 @@ func (s *start) wholesOf(p *record.Payload) iter.Seq[*whole] {
 	}
 }
 
-// isHalf reports whether p is a part of a payload that still waits in the spool, and so
-// has p's records. All payloads that p is a part of are asked: of the nearest the journal
-// may know that it is not sent although it does not know its parts.
+// isHalf reports whether a payload that p is a part of still waits in the spool, and so has the records
+// of p. That may be the payload that was divided into p and others, or one from which that came in the
+// same way.
 func (s *start) isHalf(p *record.Payload) bool {
 	for w := range s.wholesOf(p) {
 		if w.waits {
@@ -349,9 +356,9 @@ func (s *start) isHalf(p *record.Payload) bool {
 	return false
 }
 
-// suspect returns whether payloads are missing in the spool: lacks, or the journal has tried a payload
-// out of the spool that has not ended and is not there. If so, it adds the payloads to s.there that
-// are in the spool and that the journal or the spool could miss.
+// suspect returns whether payloads are missing in the spool: if lacks is set, or if the journal has an
+// attempt for a payload that has not ended and is not there. If so, it adds to s.there the payloads
+// that are in the spool, of all that could be missed: those in the journal's history and in missing.
 func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	for id := range s.Replays {
 		lacks = lacks || !s.there[id]
@@ -366,6 +373,7 @@ func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	for id := range s.Replays {
 		ids[id] = true
 	}
+	// Only the ids of the history are needed, so the function takes none of its payloads.
 	if _, err := s.Frames.InSpool(func(id record.BatchID) bool { ids[id] = true; return false }); err != nil {
 		return true, err
 	}
@@ -376,9 +384,11 @@ func (s *start) suspect(lacks bool, missing []*record.Payload) (bool, error) {
 	})
 }
 
-// forget makes the journal forget payloads that are no longer in the spool.
+// forget makes the journal forget the ends and attempts of payloads that are no longer in the spool.
+// missing has those that the spool could not read: it may be able to at another start, so their ends
+// are kept.
 func (s *start) forget(missing []*record.Payload) {
-	kept := map[record.BatchID]bool{} // their frames may be read another time
+	kept := map[record.BatchID]bool{}
 	for _, p := range missing {
 		kept[p.ID] = true
 	}
@@ -396,9 +406,9 @@ func (s *start) forget(missing []*record.Payload) {
 	s.Frames.Removed(gone)
 }
 
-// findMissing queues the payloads that are in the spool by the journal but not in fact,
-// neither whole nor in parts, to be read again. What the spool lacks and the journal does
-// not know is counted as lost.
+// findMissing queues the payloads that the journal says are in the spool but that are not there,
+// neither whole nor in parts, to be read from their files. known has what the spool knows itself to
+// lack; what the journal does not know of that is counted as lost.
 func (s *start) findMissing(known []*record.Payload) error {
 	all, err := s.Frames.InSpool(func(id record.BatchID) bool { return !s.there[id] || s.partOf[id] != record.BatchID{} })
 	if err != nil {
@@ -417,7 +427,7 @@ func (s *start) findMissing(known []*record.Payload) error {
 		if s.Replays[id] > 0 && !s.Clean {
 			s.logOf(p).Warn(sentAgain)
 		}
-		_ = s.Frames.Replay(id, p.Attempt) // so that a start after this one misses it too
+		_ = s.Frames.Replay(id, p.Attempt) // so that the next start notices too that it is missing
 		missing = append(missing, p)
 	}
 	slices.SortFunc(missing, func(a, b *record.Payload) int {
@@ -442,12 +452,13 @@ func (s *start) findMissing(known []*record.Payload) error {
 	return nil
 }
 
-// takeOver ends a payload of which all parts are in the spool. It records the parts in the
-// journal first, so that a later start would miss them.
+// takeOver ends a payload of which all parts are in the spool. Parts that the journal does not know
+// (those not in known) are recorded there first, so that a later start notices if they are missing.
 func (s *start) takeOver(p *record.Payload, parts []*record.Payload, known map[record.BatchID]*record.Payload) {
 	parts = slices.DeleteFunc(parts, func(part *record.Payload) bool { return known[part.ID] != nil || s.entered[part.ID] })
 	if len(parts) > 0 {
-		_ = s.Frames.Replay(p.ID, max(p.Attempt, s.Replays[p.ID])+1) // a kill from here on leaves both, named
+		// If the process is killed before the end, both are sent, and the log names the payload.
+		_ = s.Frames.Replay(p.ID, max(p.Attempt, s.Replays[p.ID])+1)
 	}
 	for _, part := range parts {
 		s.entered[part.ID] = true
@@ -468,7 +479,7 @@ func (s *start) enterRecords(input string, n int) {
 	s.Shelf.Spooled(input, n)
 }
 
-// covered returns how many bytes of files the cover of a payload has.
+// covered returns the number of bytes in the source files that a payload covers.
 func covered(p *record.Payload) (n int64) {
 	for _, x := range p.Cover {
 		n += x.Len()

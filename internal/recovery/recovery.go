@@ -196,7 +196,8 @@ type debt struct {
 	left int // parts that have not ended
 }
 
-// New returns a Recovery for the stores of an agent.
+// New returns a Recovery for the stores of an agent. Without s.Retry it tries again after 10 seconds
+// what cannot be read now. Nothing is read or sent before Reconcile and Run.
 func New(s Stores) *Recovery {
 	s.Retry = cmp.Or(s.Retry, 10*time.Second)
 	return &Recovery{
@@ -206,9 +207,9 @@ func New(s Stores) *Recovery {
 }
 
 // Lost takes over payloads that vanished from the spool: ids, as far as they are known, and in what
-// their record counts. When it returns, the journal has them as tried, so that the next start notices
-// that they are missing; only then may the spool remove the evidence. It waits for the journal, but
-// for no file.
+// the number of their records by input. Run looks for them in the journal. When Lost returns, the
+// journal has an attempt for each id, so that the next start notices that they are missing; only then
+// may the spool remove the evidence. It waits for the journal, but for no source file.
 func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	r.letReadyGo()
 	for _, id := range ids {
@@ -223,8 +224,9 @@ func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	r.poke()
 }
 
-// Damaged takes over a payload whose frame cannot be read; the spool may forget it. If
-// recovery has its body in memory, p gets it and Damaged returns true. It does not wait.
+// Damaged takes over a payload whose frame (its copy in the spool) cannot be read; the spool may forget
+// it. If recovery has its body in memory, p gets it and Damaged returns true. Otherwise p is queued to
+// be read from its source files. Damaged does not wait for these.
 func (r *Recovery) Damaged(p *record.Payload) (filled bool) {
 	if own := r.takeReady(p.ID); own != nil {
 		*p = *own
@@ -236,14 +238,14 @@ func (r *Recovery) Damaged(p *record.Payload) (filled bool) {
 	}
 	own := *p
 	own.Body, own.Lens = nil, nil
-	_ = r.Frames.Replay(own.ID, own.Attempt) // so that the next start misses it where its segment is gone
+	_ = r.Frames.Replay(own.ID, own.Attempt) // so that the next start notices if its segment is gone
 	r.add(&batch{Payload: &own, kind: OfSpool})
 	return false
 }
 
 // letReadyGo drops all bodies that are kept in memory: some may be of payloads that
-// vanished, whose ids need not be known. The others are read again from their files when
-// their turn comes.
+// vanished from the spool, and the ids of these need not be known. The others are read again from
+// their files when they are needed.
 func (r *Recovery) letReadyGo() {
 	r.mu.Lock()
 	ids := slices.Collect(maps.Keys(r.ready))
@@ -254,10 +256,11 @@ func (r *Recovery) letReadyGo() {
 }
 
 // Dropped tells the recovery that the spool has dropped a payload, whose body need not be kept any
-// more.
+// more in memory.
 func (r *Recovery) Dropped(id record.BatchID) { r.takeReady(id) }
 
-// add queues a batch for Run and wakes it.
+// add queues a batch for Run, which reads it from its files, and wakes Run. The id of a payload of the
+// spool is held from now on, so that the journal does not forget it (see Removed).
 func (r *Recovery) add(b *batch) {
 	r.mu.Lock()
 	if b.kind != OfRun {
@@ -277,7 +280,7 @@ func (r *Recovery) poke() {
 }
 
 // Removed makes the journal forget batches that the spool has removed, except those that
-// are still to be read again or of which an older frame exists.
+// are still to be read again and those of which the spool has another frame (stored copy).
 func (r *Recovery) Removed(ids []record.BatchID) {
 	r.mu.Lock()
 	forget := make([]record.BatchID, 0, len(ids))
@@ -312,8 +315,8 @@ func (r *Recovery) Unwanted(ids []record.BatchID) {
 	}
 }
 
-// Pending returns how many batches are due now, how many wait for another try, and how
-// many of these have no configured input.
+// Pending returns how many batches are to be read now, how many wait for another try after one that
+// failed, and how many of these have no configured input.
 func (r *Recovery) Pending() (now, waiting, absent int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -335,7 +338,8 @@ func records(p *record.Payload) map[string]int {
 	return n
 }
 
-// Where describes the ranges of a batch for logs, at most eight of them.
+// Where describes the ranges of a batch for logs: file and offsets of at most eight of them, and how
+// many more there are.
 func Where(cover []record.Extent) string {
 	const most = 8
 	var b strings.Builder

@@ -25,8 +25,9 @@ const (
 // or close it, that still holds the bytes of a batch.
 func (r *Recovery) Looked() <-chan struct{} { return r.looked }
 
-// Run works on the queue until ctx ends, however long a disk takes. What is left then is
-// in the journal as begun or as missing, and the next start continues with it.
+// Run reads the batches in the queue from their files and sends them on, until ctx ends, however long
+// a disk takes. What is left then is in the journal as begun or as missing, and the next start
+// continues with it. rooms is what it needs for that.
 func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	r.Rooms = rooms
 	timer := time.NewTimer(r.Retry)
@@ -52,7 +53,8 @@ func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	}
 }
 
-// next takes a batch or a loss that is due, or returns how long to wait for one.
+// next takes a batch or a loss (payloads that vanished from the spool) that is due at the time now. If
+// there is neither, it returns how long to wait for one.
 func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +84,7 @@ func (r *Recovery) next(now time.Time) (*batch, *loss, time.Duration) {
 	return b, nil, 0
 }
 
-// wait puts a batch off, and logs the reason unless it was logged last.
+// wait puts a batch off for r.Retry, because of why, and logs that reason unless it was logged last.
 func (r *Recovery) wait(b *batch, why error) {
 	if text := why.Error(); text != b.told {
 		b.told = text
@@ -95,7 +97,8 @@ func (r *Recovery) wait(b *batch, why error) {
 	r.mu.Unlock()
 }
 
-// putOff puts a loss off until the journal can be read.
+// putOff puts a loss (payloads that vanished from the spool) off for r.Retry, because the journal
+// cannot be read or written now (why).
 func (r *Recovery) putOff(l *loss, why error) {
 	r.Logger.Warn("journal could not be read, the recovery of missing spool payloads will retry", "batches", len(l.ids), "err", why,
 		"fix", "check the disk of state_dir: is it full, read-only or failing")
@@ -105,7 +108,10 @@ func (r *Recovery) putOff(l *loss, why error) {
 	r.mu.Unlock()
 }
 
-// lookUp finds out from the journal which payloads the spool has lost, and queues them.
+// lookUp finds out from the journal what the payloads were that the spool has lost, and queues them to
+// be read from their files. One that the journal does not know ends as lost, and so do records of l
+// that belong to no payload. If the journal cannot be read now, or not all of it is written, it is
+// tried again later.
 func (r *Recovery) lookUp(l *loss) {
 	asked := make(map[record.BatchID]bool, len(l.ids))
 	for _, id := range l.ids {
@@ -128,7 +134,7 @@ func (r *Recovery) lookUp(l *loss) {
 			r.end(id, record.SourceGone)
 			continue
 		}
-		_ = r.Frames.Replay(id, p.Attempt) // so that the next start misses it too
+		_ = r.Frames.Replay(id, p.Attempt) // so that the next start notices too that it is missing
 		for input, n := range records(p) {
 			l.what[input] -= n
 		}
@@ -150,7 +156,7 @@ func (r *Recovery) lookUp(l *loss) {
 }
 
 // end writes to the journal how a payload that was in the spool has ended. The recovery then no longer
-// keeps its id.
+// holds its id, so that the journal may forget it.
 func (r *Recovery) end(id record.BatchID, how record.Outcome) {
 	_ = r.Journal.EndReplay(id, how)
 	r.mu.Lock()
@@ -169,8 +175,8 @@ type look struct {
 	err      error
 }
 
-// step handles one batch: it asks the table, looks at the files of the batch where the
-// table needs that, and then has the batch wait, ends it, or hands on what was read. The
+// step handles one batch: it decides with Judge, and looks at the files of the batch if the
+// decision needs that. Then it puts the batch off, ends it, or hands on what was read. The
 // memory that lookAt reserved is free again when step returns.
 func (r *Recovery) step(ctx context.Context, b *batch) {
 	settings, err := r.settings(b)
@@ -182,6 +188,7 @@ func (r *Recovery) step(ctx context.Context, b *batch) {
 		r.endGone(b, errForgotten)
 		return
 	}
+	// Its body would have to be kept in memory, and no more bodies may be.
 	if r.shelvedBefore(b.ID) && r.isReadyFull() {
 		r.wait(b, errNoTurn)
 		return
@@ -210,7 +217,8 @@ var errForgotten = errors.New("the journal does not reach back to it")
 
 var errNoTurn = errors.New("others are sent first from a spool that can be written and not read")
 
-// isReadyFull reports whether as many bodies are kept in memory as may be.
+// isReadyFull reports whether as many bodies are kept in memory as may be. They are of payloads that
+// the spool could write and not read.
 func (r *Recovery) isReadyFull() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +241,7 @@ func (r *Recovery) settings(b *batch) (Settings, error) {
 	return Same, nil
 }
 
-// unserved returns an error if the cluster of one of the payloads has no client.
+// unserved returns an error if no input sends to the cluster of one of the payloads, nil otherwise.
 func (r *Recovery) unserved(parts []*record.Payload) error {
 	for _, p := range parts {
 		if !r.Sender.Serves(p.Route.Cluster) {
@@ -280,7 +288,7 @@ func (r *Recovery) lookAt(ctx context.Context, b *batch, settings Settings) (fou
 var errSlow = errors.New("its disk does not answer")
 
 // reserve waits until memory for one payload is reserved and returns true, or false if ctx ends
-// before.
+// before. The memory is given back with Packer.Unreserve.
 func (r *Recovery) reserve(ctx context.Context) bool {
 	tick := time.NewTicker(noRoom)
 	defer tick.Stop()
@@ -295,11 +303,12 @@ func (r *Recovery) reserve(ctx context.Context) bool {
 }
 
 // read reads a batch from its files, or what is left of it, and returns what it found. It changes
-// nothing.
+// neither the journal nor the spool. settings says whether the batch was made with the present
+// settings.
 func (r *Recovery) read(p *record.Payload, settings Settings) look {
 	found := r.readAs(p, settings)
 	switch {
-	case errors.Is(found.err, ErrReshaped) && settings == Same: // by a reload, just now
+	case errors.Is(found.err, ErrReshaped) && settings == Same: // the settings were reloaded just now
 		return r.read(p, Reshaped)
 	case errors.Is(found.err, ErrNotConfigured):
 		found.settings = Absent
@@ -310,6 +319,7 @@ func (r *Recovery) read(p *record.Payload, settings Settings) look {
 }
 
 // readAs reads a whole batch, with its old settings or, if these have changed, with the present ones.
+// In the first case finding says whether the body is the same as before. An error is in the result.
 func (r *Recovery) readAs(p *record.Payload, settings Settings) look {
 	found := look{settings: settings, finding: NotNow}
 	if settings == Reshaped {
@@ -330,7 +340,7 @@ func (r *Recovery) readAs(p *record.Payload, settings Settings) look {
 }
 
 // readPart reads what is left of a batch of which some files are gone, and returns the rest as lost.
-// cause is the error that said so.
+// cause is the error that said that they are gone. If nothing is left, the finding is Gone.
 func (r *Recovery) readPart(p *record.Payload, settings Settings, cause error) look {
 	found := look{settings: settings, finding: Gone, err: cause}
 	left, gone, err := r.Source.Divide(p)
@@ -342,12 +352,12 @@ func (r *Recovery) readPart(p *record.Payload, settings Settings, cause error) l
 		return found
 	case len(left.Pieces) == 0:
 		return found
-	case len(gone.Cover) == 0: // it came back between two looks
+	case len(gone.Cover) == 0: // the file came back since; the whole batch is read again later
 		found.finding = NotNow
 		return found
 	}
 	if found = r.readAs(&left, settings); found.err != nil {
-		found.finding = NotNow // it is asked about as a whole again
+		found.finding = NotNow // the whole batch is read again later
 		return found
 	}
 	gone.RawBytes = int(p.Share(gone.Records))

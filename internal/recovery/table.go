@@ -141,7 +141,8 @@ var actionWords = [...]string{"look", "wait", "resend", "resend, new id", "resen
 
 func (a Action) String() string { return actionWords[a] }
 
-// Judge returns what is done about a batch whose body has to be read from its files. A batch ends as
+// Judge returns what is done about a batch whose body has to be read from its files: k is why, c how
+// its inputs are configured now, f what a look at the files found. A batch ends as
 // lost only if its source was looked for and is gone, or is unknown; anything else is tried again.
 func Judge(k Kind, c Settings, f Finding) Action {
 	switch {
