@@ -11,14 +11,15 @@ import (
 	"kusto-agent/internal/durable"
 )
 
-// Edit has change decide on lines, by their IDs: false removes the line, true keeps it
-// with the Reason, Code, Message and Perhaps that change has set. It returns the IDs of
-// those that are removed or changed, durably so. Each file is replaced as a whole, so that
+// Edit calls change for each of the lines with these IDs. If change returns false, the line is removed,
+// otherwise it is kept with the Reason, Code, Message and Perhaps that change has set. Edit returns
+// the IDs of the lines that are durably removed or changed. Each file is replaced as a whole, so that
 // after a crash at any moment it has all of its lines as they were, or as they are to be.
-// Lines that are not there, or have no end, are passed over; one that is damaged is kept as
-// it is, or removed. With an error the lines of some files may be done: they are returned.
+// Lines that do not exist, or have no newline at their end, are passed over; a damaged one can only
+// be removed. If an error is returned, the lines of some files may be done: their IDs are returned.
 //
-// What Accepted has noted is removed with the same writes.
+// The lines that Accepted has marked as removed are taken out of their files with the same writes.
+// ctx ends the wait for another write.
 func (s *Store) Edit(ctx context.Context, ids []string, change func(*Entry) (keep bool)) (done []string, err error) {
 	if err := s.disk.Take(ctx); err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func (s *Store) Edit(ctx context.Context, ids []string, change func(*Entry) (kee
 	return s.edit(ids, change)
 }
 
-// edit is Edit. The caller has the turn.
+// edit does what Edit says. No other write may run meanwhile.
 func (s *Store) edit(ids []string, change func(*Entry) bool) (done []string, err error) {
 	wanted := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -50,9 +51,13 @@ func (s *Store) edit(ids []string, change func(*Entry) bool) (done []string, err
 	return done, s.settleSent()
 }
 
-// editFile replaces one file, if a line of it is wanted, or removes it if none is left.
+// editFile calls change for each line of a quarantine file whose ID is in wanted, and replaces the file
+// by one without the lines for which change returned false, and without those in s.sent (accepted since
+// they were sent again). A removed line leaves an empty one, so that the others keep their numbers. If
+// no line is left, the file is removed, but the newest is emptied instead. done has the IDs of the lines
+// that were changed or removed; nil if the file stays as it is, as without such a line.
 func (s *Store) editFile(f *file, wanted map[string]bool, change func(*Entry) bool) (done []string, err error) {
-	has := false
+	has := false // a line to change or to remove
 	err = s.lines(f, func(e *Entry) error { has = has || !e.Torn && (wanted[e.ID()] || s.sent[e.ID()]); return nil })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !has {
 		return nil, nil
@@ -93,7 +98,7 @@ func (s *Store) editFile(f *file, wanted map[string]bool, change func(*Entry) bo
 			return b.WriteByte('\n')
 		})
 		if err == nil && left == 0 && last {
-			return nil // its number is not to be given again
+			return nil // the newest file stays, empty, so that its number is not used again
 		}
 		return errors.Join(err, b.Flush())
 	})
@@ -109,7 +114,9 @@ func (s *Store) editFile(f *file, wanted map[string]bool, change func(*Entry) bo
 	return done, nil
 }
 
-// lines calls fn for every line of a file, those too that were removed.
+// lines calls fn for every line of a file, in order. A line that was removed, or is in s.sent (to be
+// removed), comes with an empty Raw; a line that cannot be read, or has no end, comes with Err. The
+// entry is valid until fn returns.
 func (s *Store) lines(f *file, fn func(*Entry) error) error {
 	n := 0
 	return eachLine(s.o.FS, s.path(f), func(b []byte, ended bool) error {

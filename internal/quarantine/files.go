@@ -21,14 +21,15 @@ type file struct {
 	size int64
 }
 
-// listFiles returns the files of a quarantine folder, oldest first.
+// listFiles returns the files of a quarantine folder, oldest first, without their sizes. It passes
+// over other files. A folder that does not exist is an error.
 func listFiles(fsys durable.FS, dir string) ([]file, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return nil, err
 	}
 	var out []file
-	for _, name := range names { // sorted, and the numbers have a fixed width
+	for _, name := range names { // sorted, and numbers of a fixed width: the oldest comes first
 		hex, ok := strings.CutSuffix(name, suffix)
 		seq, err := strconv.ParseUint(hex, 16, 64)
 		if ok && err == nil && len(hex) == 16 {
@@ -48,12 +49,13 @@ func sizeOf(fsys durable.FS, path string) (int64, error) {
 	return f.Size()
 }
 
-// makeFolder makes the folder of the store, and its name durable.
+// makeFolder makes the folder of the store, and its name durable. After an error s.unsure is set, and
+// the next look tries again.
 func (s *Store) makeFolder() error {
 	was := s.unsure
 	s.unsure = true
 	err := durable.MkdirAll(s.o.FS, s.dir)
-	if err == nil && was { // it may have been made by a try whose sync failed
+	if err == nil && was { // an earlier try may have made it and failed to sync its name
 		err = s.o.FS.SyncDir(filepath.Dir(s.dir))
 	}
 	s.unsure = err != nil
@@ -61,7 +63,8 @@ func (s *Store) makeFolder() error {
 }
 
 // look notices what a person changed in the folder: removed files make room, and a file
-// that was moved, removed or cut is not written to any more. The caller has the turn.
+// that was moved, removed or cut is not written to any more. It makes the folder again if it is gone.
+// No write may run meanwhile.
 func (s *Store) look() error {
 	now, err := listFiles(s.o.FS, s.dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && s.unsure {
@@ -83,7 +86,7 @@ func (s *Store) look() error {
 		f := &now[i]
 		size, ok := known[f.name]
 		if !ok {
-			size, _ = sizeOf(s.o.FS, s.path(f)) // one that cannot be asked takes no room that is known
+			size, _ = sizeOf(s.o.FS, s.path(f)) // 0 if it cannot be read
 		}
 		f.size = size
 		s.size += size
@@ -96,8 +99,8 @@ func (s *Store) look() error {
 	return nil
 }
 
-// writesTo reports whether the open file is still the newest of the folder and has the
-// length the store gave it.
+// writesTo reports whether the open file s.out, with this name, is still the newest of the folder and
+// has the length the store gave it.
 func (s *Store) writesTo(name string) bool {
 	if len(s.files) == 0 || s.files[len(s.files)-1].name != name {
 		return false
@@ -125,8 +128,8 @@ func same(a, b durable.File) bool {
 	return err == nil && err2 == nil && os.SameFile(of, is)
 }
 
-// measure reads the length of every file again, since a person may have cut one. The
-// caller has the turn.
+// measure reads the length of every file again, since a person may have cut one, and adds them up in
+// s.size. No write may run meanwhile.
 func (s *Store) measure() {
 	s.size = 0
 	for i := range s.files {

@@ -51,7 +51,8 @@ func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
 	return appendEntry(b, &Entry{Time: now, Rejected: *r})
 }
 
-// appendEntry encodes an entry as a line.
+// appendEntry appends an entry to b as a JSON line with its newline, and returns b. Data that is not
+// UTF-8 is written in base64; a character that was cut at the end of truncated data is left out.
 func appendEntry(b []byte, r *Entry) ([]byte, error) {
 	l := line{
 		Time: r.Time.UTC(), Input: r.File.Input,
@@ -81,7 +82,7 @@ func appendEntry(b []byte, r *Entry) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// wholeCharacters removes an incomplete UTF-8 character from the end of b.
+// wholeCharacters returns b without an incomplete UTF-8 character at its end.
 func wholeCharacters(b []byte) []byte {
 	for back := 1; back < utf8.UTFMax && back <= len(b); back++ {
 		if i := len(b) - back; utf8.RuneStart(b[i]) {
@@ -94,7 +95,8 @@ func wholeCharacters(b []byte) []byte {
 	return b
 }
 
-// parseLine decodes a line. A line of a later version is an error.
+// parseLine decodes a line. The error says that it is damaged, or, with durable.ErrVersion, that a
+// later version of the program wrote it.
 func parseLine(b []byte) (Entry, error) {
 	if bytes.HasPrefix(b, []byte(opening)) {
 		var later struct{ Version int }

@@ -48,7 +48,9 @@ func idOf(name string, line int) string {
 // that is not there holds nothing.
 func List(dir string, fn func(Entry) error) error { return list(durable.OS, dir, fn) }
 
-// list is List for any file system.
+// list calls fn for every line in the quarantine folder dir on the given file system, oldest first, but
+// not for those that were removed. A line that cannot be read comes with Err. The error is that of fn,
+// which ends the listing, or one of reading. A folder that does not exist holds nothing.
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	files, err := listFiles(fsys, dir)
 	switch {
@@ -57,7 +59,7 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	case err != nil:
 		return fmt.Errorf("list quarantine %q: %w", dir, err)
 	}
-	sent, _ := readSent(fsys, dir) // where it cannot be read the lines are told
+	sent, _ := readSent(fsys, dir) // lines that were sent again and accepted; on an error they are listed
 	for _, f := range files {
 		n := 0
 		err := eachLine(fsys, filepath.Join(dir, f.name), func(b []byte, ended bool) error {
@@ -89,8 +91,9 @@ func readLine(b []byte) Entry {
 
 var errTorn = errors.New("line has no end")
 
-// eachLine calls fn for each line without its newline, and with ended false for bytes
-// after the last newline. fn may use the bytes only until it returns.
+// eachLine calls fn for each line of a file without its newline, and with ended false for bytes
+// after the last newline. fn may use the bytes only until it returns; its error ends the reading and is
+// returned.
 func eachLine(fsys durable.FS, path string, fn func(b []byte, ended bool) error) error {
 	f, err := fsys.Open(path, 0)
 	if err != nil {

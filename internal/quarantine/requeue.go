@@ -40,9 +40,9 @@ const sentName = "requeue.accepted"
 
 const sentVersion = "1"
 
-// Begin notes, before they are sent, which records are sent again. After the returned error
-// nothing may be sent. End follows when it is known and written what came of it; there is
-// one at a time.
+// Begin writes a note, durably, of the records that are about to be sent again. If it returns an error
+// nothing may be sent. The caller calls End, or Accepted, when it is known what came of the sending,
+// and before the next Begin. If the note is found at a start, the records may be stored already.
 func (s *Store) Begin(r Requeue) error {
 	if s.sentErr != nil {
 		return fmt.Errorf("note what is sent again: %w", s.sentErr)
@@ -61,10 +61,10 @@ func (s *Store) Begin(r Requeue) error {
 	return nil
 }
 
-// Accepted removes lines whose records the service has accepted, durably so, and takes back
-// the note of Begin. It costs as much as the IDs have bytes: their files are replaced with
+// Accepted removes, durably, lines whose records were sent again and accepted by the service, and then
+// the note of Begin. It only writes down their IDs: their files are replaced with
 // the next Edit, and until then List and all else pass the lines over. After an error they
-// may still be there, and the note is.
+// may still be there, and so is the note. ctx ends the wait for another write.
 func (s *Store) Accepted(ctx context.Context, ids []string) error {
 	if err := s.disk.Take(ctx); err != nil {
 		return err
@@ -85,8 +85,8 @@ func (s *Store) Accepted(ctx context.Context, ids []string) error {
 	return s.End()
 }
 
-// appendSent writes a line of IDs. It begins with a newline: what a write that failed
-// left behind is a line of its own then, which has no checksum.
+// appendSent appends a line with the IDs to the file of accepted lines, durably. It writes a newline
+// before it: then what is left of a write that failed is a line of its own, without a valid checksum.
 func (s *Store) appendSent(ids []string) error {
 	path := filepath.Join(s.dir, sentName)
 	f, err := s.o.FS.Open(path, os.O_RDWR|os.O_CREATE)
@@ -115,7 +115,9 @@ func sentLine(ids []string) string {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// readSent is what Accepted was told and no Edit has removed yet.
+// readSent returns the IDs of the lines that Accepted has removed and that are still in their files; nil
+// if Accepted has noted none. With the error durable.ErrVersion the IDs may be incomplete: a later
+// version of the program has written some.
 func readSent(fsys durable.FS, dir string) (ids map[string]bool, err error) {
 	b, err := readAll(fsys, filepath.Join(dir, sentName))
 	if b == nil || err != nil {
@@ -129,7 +131,7 @@ func readSent(fsys durable.FS, dir string) (ids map[string]bool, err error) {
 			return ids, fmt.Errorf("%s has version %d, and this program knows %s: %w", sentName, n, sentVersion, durable.ErrVersion)
 		}
 		if version != sentVersion || sum != fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli)) {
-			continue // a write that was cut short: its note is there
+			continue // a write that was cut short: the note of Begin is still there
 		}
 		for id := range strings.FieldsSeq(text) {
 			ids[id] = true
@@ -138,8 +140,8 @@ func readSent(fsys durable.FS, dir string) (ids map[string]bool, err error) {
 	return ids, nil
 }
 
-// settleSent forgets what Accepted was told, once no file has such a line. The caller has
-// the turn.
+// settleSent forgets the IDs of accepted lines, once no file has such a line any more. No write may
+// run meanwhile.
 func (s *Store) settleSent() error {
 	if s.sent == nil || s.sentErr != nil {
 		return nil
@@ -151,7 +153,7 @@ func (s *Store) settleSent() error {
 	return s.o.FS.SyncDir(s.dir)
 }
 
-// End takes back the note of Begin.
+// End removes the note of Begin, durably.
 func (s *Store) End() error {
 	err := s.o.FS.Remove(filepath.Join(s.dir, requeueName))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -163,9 +165,9 @@ func (s *Store) End() error {
 	return nil
 }
 
-// resolve has the lines say so that an earlier process was sending again when it came to
-// a sudden end. Where the disk does not let it, the note stays for the next start. The
-// caller has the turn.
+// resolve handles what a process left that ended while it sent records again. It removes the lines that
+// were accepted, and marks those whose outcome is not known (Entry.Perhaps). If the disk does not let
+// it, the note of Begin stays for the next start. Only Open calls it.
 func (s *Store) resolve() {
 	if s.sent, s.sentErr = readSent(s.o.FS, s.dir); s.sentErr != nil {
 		s.o.Logger.Error("cannot read which requeued records were accepted; requeue is refused, because accepted records could be stored twice", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
@@ -205,7 +207,7 @@ func (s *Store) resolve() {
 	}
 }
 
-// begun is the note of Begin; nil: there is none.
+// begun returns the note that Begin wrote; nil if there is none. The error may be durable.ErrVersion.
 func (s *Store) begun() (*Requeue, error) {
 	b, err := readAll(s.o.FS, filepath.Join(s.dir, requeueName))
 	if b == nil || err != nil {
@@ -222,7 +224,7 @@ func (s *Store) begun() (*Requeue, error) {
 	return r, json.Unmarshal(b, r)
 }
 
-// readAll is all of a small file; nil: there is none.
+// readAll returns the content of a small file; nil if it does not exist.
 func readAll(fsys durable.FS, path string) ([]byte, error) {
 	f, err := fsys.Open(path, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,9 +14,10 @@ type drop struct {
 	bytes   int64
 }
 
-// makeRoom makes room for lines within max_size, and returns the lines to write. With
-// drop_oldest it removes the oldest files, and keeps only the newest lines if not even all
-// of these fit. It returns what was dropped even if it fails.
+// makeRoom makes room for lines within max_size, and returns the lines to write. If there is too
+// little, the error is ErrFull, unless when_full is drop_oldest: then it removes the oldest files, and
+// keeps only the newest lines if not even all of these fit. It returns what was dropped even if it
+// fails.
 func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
 	limit, n := int64(s.cfg().MaxSize), int64(len(lines))
 	if s.size+n <= limit {
@@ -44,8 +45,8 @@ func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
 	return lines, dropped, nil
 }
 
-// newest returns the last whole lines that fit into limit bytes, and how many lines do not
-// fit.
+// newest returns the last whole lines that fit into limit bytes, and the number of the lines before
+// them.
 func newest(lines []byte, limit int64) (fit []byte, rest int) {
 	for int64(len(lines)) > limit {
 		lines = lines[bytes.IndexByte(lines, '\n')+1:]
@@ -54,8 +55,8 @@ func newest(lines []byte, limit int64) (fit []byte, rest int) {
 	return lines, rest
 }
 
-// dropOldest removes the oldest file and returns how many records that drops. The caller
-// has the turn.
+// dropOldest removes the oldest file and returns how many records that drops. There must be a file,
+// and no write may run meanwhile.
 func (s *Store) dropOldest() (drop, error) {
 	if len(s.files) == 1 && s.out != nil { // it is the one being written
 		if err := s.finish(); err != nil {

@@ -22,7 +22,7 @@ type State struct {
 const moment = 100 * time.Millisecond
 
 // State returns the state of quarantine, after a look at the folder for room that a person
-// made. If the disk does not answer in a moment, it returns the last known state.
+// made. If the disk does not answer within 100 ms, it returns the last known state.
 func (s *Store) State() State {
 	_ = s.disk.Do(moment, func() error { s.refresh(); return nil }, func(error) {})
 	s.mu.Lock()
@@ -32,7 +32,8 @@ func (s *Store) State() State {
 	return st
 }
 
-// refresh notices what a person changed in the folder. The caller has the turn.
+// refresh notices what a person changed in the folder, and measures the files. If the last write failed
+// for lack of room and would fit now, that trouble is reported as over. No write may run meanwhile.
 func (s *Store) refresh() {
 	if s.done || s.look() != nil {
 		return
@@ -47,8 +48,9 @@ func (s *Store) refresh() {
 	}
 }
 
-// settle notes how a write of n bytes ended. A lack of room for several records is no
-// trouble yet: the caller of Put may try again with fewer. The caller has the turn.
+// settle notes how a write of n bytes, the lines of so many records, ended. An error of several records
+// is not reported as trouble yet: the caller of Put may try again with fewer. No write may run
+// meanwhile.
 func (s *Store) settle(err error, records int, n int64) {
 	s.mu.Lock()
 	s.state.Bytes = s.size
@@ -88,7 +90,7 @@ func cause(err error) error {
 	return err
 }
 
-// errFull returns ErrFull with the limit in its text.
+// errFull returns ErrFull with the limit in its text, for lines of n bytes that do not fit.
 func (s *Store) errFull(n int64) error {
 	if n > int64(s.cfg().MaxSize) {
 		return fmt.Errorf("%w: this alone is more than quarantine.max_size, which is %v", ErrFull, s.cfg().MaxSize)

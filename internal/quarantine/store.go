@@ -64,8 +64,9 @@ type Store struct {
 
 // Open opens the store in dir and makes dir if it is missing. No other process may use
 // dir. If the newest file ends within a line, as after a crash, the store leaves it alone
-// and starts a new file. A disk that cannot be written is no error of Open: each Put tries
-// again.
+// and starts a new file. If an earlier process ended while records were sent again, Open marks or
+// removes their lines. A disk that cannot be written is no error of Open: each Put tries
+// again. The error is a lack of permission, or one of reading a folder that exists.
 func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -92,7 +93,7 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open quarantine %q: %w", dir, err)
 	}
 	if err != nil {
-		s.disk.Report(fmt.Errorf("open quarantine: %w", cause(err))) // as look says it
+		s.disk.Report(fmt.Errorf("open quarantine: %w", cause(err))) // the text of look, so that it is logged once
 	}
 	s.resolve()
 	return s, nil
@@ -108,7 +109,8 @@ func (s *Store) fileSize() int64 {
 	return cmp.Or(s.o.FileSize, min(64<<20, max(1, int64(s.cfg().MaxSize)/4)))
 }
 
-// load lists the files with their sizes, and prepares the newest for further writes.
+// load lists the files with their sizes, and opens the newest for further writes if it can be
+// continued. The error is one of reading.
 func (s *Store) load() (err error) {
 	if s.files, err = listFiles(s.o.FS, s.dir); err != nil {
 		return err
@@ -128,8 +130,8 @@ func (s *Store) load() (err error) {
 	return s.resume(&s.files[len(s.files)-1])
 }
 
-// resume opens the newest file for writing if it has this version and ends with a whole
-// line.
+// resume opens the newest file for writing if it is not full, has this version and ends with a whole
+// line. If not, it returns nil all the same: the next Put begins a new file.
 func (s *Store) resume(f *file) error {
 	if f.size >= s.fileSize() || f.size == 0 {
 		return nil
@@ -187,8 +189,8 @@ func (s *Store) Put(recs []record.Rejected) error {
 	return err
 }
 
-// write makes room, then appends lines and syncs them. It returns what it dropped to make
-// room even if it fails.
+// write makes room for lines, then appends them and syncs them. It returns what it dropped to make
+// room even if it fails. No other write may run meanwhile.
 func (s *Store) write(lines []byte) (dropped []drop, err error) {
 	if s.done {
 		return nil, ErrClosed
@@ -213,7 +215,7 @@ func (s *Store) write(lines []byte) (dropped []drop, err error) {
 }
 
 // append writes lines to the end of the newest file and syncs the file, then the folder
-// that holds its name.
+// that holds its name. After an error of syncing, that file is not written to any more.
 func (s *Store) append(lines []byte) error {
 	if n, err := s.out.WriteAt(lines, s.end); err != nil || n < len(lines) {
 		if s.out.Truncate(s.end) != nil {
@@ -242,7 +244,8 @@ func (s *Store) grow(n int64) {
 	s.size += n
 }
 
-// begin creates the next file of the store. The caller has the turn.
+// begin creates the next file of the store, for append to write to. It is not durable before append
+// syncs it. No other write may run meanwhile.
 func (s *Store) begin() error {
 	f := file{name: fmt.Sprintf("%016x%s", s.next, suffix), seq: s.next}
 	out, err := s.o.FS.Open(s.path(&f), os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -279,7 +282,8 @@ func (s *Store) finish() error {
 	return nil
 }
 
-// Close closes the store. It waits for a hanging disk no longer than Options.Stall.
+// Close closes the store; a Put after it fails with ErrClosed. If the disk does not answer within
+// Options.Stall, the error is record.ErrStalled.
 func (s *Store) Close() error {
 	return s.disk.Do(s.o.Stall, func() error {
 		if s.done = true; s.out == nil {
