@@ -37,7 +37,7 @@ func bloomOf(ids iter.Seq[record.BatchID]) *bloom {
 	return b
 }
 
-// place hashes an id to a line of the filter and to a number: each nine bits of the number
+// place hashes an id to a line of the filter (512 bits) and to a number: each nine bits of the number
 // name one bit in that line.
 func (b *bloom) place(id *record.BatchID) (line *[8]uint64, at uint64) {
 	le := binary.LittleEndian
@@ -58,7 +58,7 @@ func (b *bloom) add(id *record.BatchID) (maybe bool) {
 }
 
 // set sets the bits of an id in its line, and returns true if all of them were set before. at is the
-// number that place returned.
+// number that place returned: each nine bits of it name one bit.
 func set(line *[8]uint64, at uint64) (all bool) {
 	all = true
 	for range bloomBits {

@@ -45,7 +45,7 @@ func (c *clock) ahead() time.Duration {
 
 // look returns the time of this clock and by how much the wall clock is ahead of it. The clock
 // follows elapsed time. It takes over a jump of the wall clock only after the wall clock has kept
-// the new distance, up to a minute more or less, for an hour (stands).
+// the new distance for an hour (stands), give or take a minute.
 func (c *clock) look() (time.Time, time.Duration) {
 	const slack = time.Minute // a clock that is set right bit by bit does not jump
 	c.mu.Lock()

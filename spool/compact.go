@@ -52,7 +52,7 @@ func (w *writer) compact(pressed bool) bool {
 		w.log.Warn("spool compaction failed: the segments stay in use with all their payloads", "file", run[0].name, "segments", len(run), "err", err)
 	} else if !w.swap(run, h, moves) {
 		err = errUnwanted
-		_ = w.disk(func() error { // what it has is in the others as well
+		_ = w.disk(func() error { // its payloads are all in the old segments as well
 			return errors.Join(s.o.FS.Remove(s.path(h.name+suffixOfIndex)), s.o.FS.Remove(s.path(h.name)))
 		})
 	}
@@ -97,9 +97,9 @@ func (w *writer) sparse(pressed bool) (run []*segment) {
 	return run
 }
 
-// copyRest copies the payloads of the segments in run that have not ended to a new segment, seals and
-// syncs it and writes its index. The copies do not count before swap. After an error nothing of the
-// new segment is left, if the disk lets it be removed.
+// copyRest copies the payloads of the segments in run that have not ended to a new segment h, seals and
+// syncs it and writes its index. moves says what was copied to where. The copies are used only from
+// swap on. After an error nothing of the new segment is left, if the disk lets it be removed.
 func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) {
 	s := w.s
 	first := w.record
@@ -137,7 +137,7 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 			err = w.disk(step)
 		}
 	}
-	if err != nil { // what it has is in the others as well
+	if err != nil { // its payloads are all in the old segments as well
 		_ = w.disk(func() error { return errors.Join(out.Close(), s.o.FS.Remove(s.path(h.name))) })
 		return nil, nil, err
 	}

@@ -144,7 +144,7 @@ func (w *walk) few(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// meet asks the caller of Held about each of the payloads found in segment g that waits, ends those
+// meet asks the caller of Held about each of the payloads found in segment g that waits. It ends those
 // that are not to be sent or cannot be read, and subtracts the records of all of them from passed.
 func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	s := w.s
@@ -224,7 +224,7 @@ func (w *walk) whole(g *segment) error {
 }
 
 // missing ends a payload whose frame cannot be read, if it still waits, and adds what its index entry
-// says to the Recovery. Its records count as lost, unless the payload replaces part of another.
+// says to the Recovery. Its records count as lost, unless the payload replaces another.
 func (w *walk) missing(at placed) {
 	s := w.s
 	if !s.endWaiting(at) {
@@ -277,13 +277,13 @@ func (s *Spool) restOf(g *segment) map[string]int {
 // match reads the index of a segment. found has the entries that are marked (damaged, or a
 // replacement) or whose id may be in asked, in the order of the frames, including those of
 // payloads that have ended. others has, for each route of the segment, when the oldest of the
-// other payloads that have not ended came.
+// other payloads that have not ended came. The error is errIndex (not usable) or one of the disk.
 func (s *Spool) match(g *segment, asked *bloom) (found []placed, others map[*share]int64, err error) {
 	s.mu.Lock()
 	ended, moved := slices.Clone(g.ended), slices.Clone(g.moved)
 	s.mu.Unlock()
 	others = map[*share]int64{}
-	last, oldest := (*share)(nil), int64(0) // so that the map is not asked for each
+	last, oldest := (*share)(nil), int64(0) // of the entry before, to save look-ups in the map
 	err = s.eachSlot(g, func(sh *share, e *slot) {
 		switch {
 		case e.isMarked() || asked != nil && asked.has(&e.id):

@@ -285,7 +285,7 @@ func blockSum(b []byte, seq uint64, block int) uint32 {
 	return crc32.Update(crc32.Checksum(where[:], castagnoli), castagnoli, b)
 }
 
-// appendSlot encodes a slot in 40 bytes; readSlot is the reverse.
+// appendSlot appends an index entry to b, in 40 bytes; readSlot is the reverse.
 func appendSlot(b []byte, e *slot) []byte {
 	le := binary.LittleEndian
 	b = append(b, e.id[:]...)
@@ -297,7 +297,7 @@ func appendSlot(b []byte, e *slot) []byte {
 	return le.AppendUint32(b, e.input)
 }
 
-// readSlot decodes a slot that appendSlot wrote.
+// readSlot decodes an index entry that appendSlot wrote.
 func readSlot(b []byte) (e slot) {
 	le := binary.LittleEndian
 	copy(e.id[:], b)

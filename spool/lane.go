@@ -160,7 +160,8 @@ func (s *Spool) unback(t *taken) {
 	s.tidyLane(t.sh.to, l)
 }
 
-// tidyLane deletes l, the lane of the route to, if it has no payloads. Needs mu.
+// tidyLane deletes l, the lane of the route to (what the spool has to give out for it), if it has no
+// payloads. Needs mu.
 func (s *Spool) tidyLane(to route, l *lane) {
 	if l.fresh == 0 && l.back == 0 {
 		l.head() // only to remove the shares of the lane, all of which are empty
@@ -194,7 +195,7 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 		if e == nil {
 			return nil, sh
 		}
-		if sh.next++; sh.g.ended.has(e.ord) || s.isOut(sh.g, e) {
+		if sh.next++; sh.g.ended.has(e.ord) || s.isOut(sh.g, e) { // it ended, or was given out, out of turn
 			continue
 		}
 		return s.give(sh, e, nil), nil
@@ -240,7 +241,7 @@ func (s *Spool) setGiven(t *taken, given bool) {
 }
 
 // isOut reports whether the payload of index entry e in segment g was given out and has not ended;
-// it may have been returned since. It is false for a copy of it in another segment. Needs mu.
+// it may have been returned since. It is false if another copy of it was given out. Needs mu.
 func (s *Spool) isOut(g *segment, e *slot) bool {
 	t := s.out[e.id]
 	return t != nil && t.sh.g == g && t.ord == e.ord
@@ -288,8 +289,8 @@ func (s *Spool) endFresh(sh *share, e *slot) {
 }
 
 // end does what every end of a payload needs: it corrects the counts of the segment and of the
-// inputs, notes the time for compaction, and wakes the writer if the segment can now be removed or
-// has become sparse enough to be compacted. e is the payload's index entry, in the share sh. Needs mu.
+// inputs, and notes the time for compaction. It wakes the writer if the segment can now be removed or
+// compacted. e is the payload's index entry, in the share sh. Needs mu.
 func (s *Spool) end(sh *share, e *slot) {
 	g := sh.g
 	was := g.isSparse()

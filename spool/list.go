@@ -36,8 +36,9 @@ func List(dir string, fn func(Entry) error) error {
 	return list(durable.OS, dir, fn)
 }
 
-// list calls fn for each entry of the spool folder dir on the given file system. The error is that of
-// fn, or one of reading. Segments that are removed meanwhile are left out.
+// list calls fn for each payload in the spool folder dir, and each range that cannot be read, as List
+// does, on the given file system. The error is that of fn, or one of reading. Segments that are removed
+// meanwhile are left out.
 func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	files, err := listSegments(fsys, dir)
 	if err != nil {

@@ -239,8 +239,9 @@ func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 }
 
 // Done ends a payload: it was accepted, quarantined, dropped, or split and all parts have ended. The
-// spool's goroutine removes a segment, after BeforeUnlink, once all its payloads have ended. An
-// unknown id is ignored. A payload that is not given out is searched in the indexes on disk.
+// spool does not need the outcome. Its goroutine removes a segment, after BeforeUnlink, once all its
+// payloads have ended. An unknown id is ignored. A payload that is not given out is searched in the
+// indexes on disk.
 func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 	s.mu.Lock()
 	t := s.out[id]

@@ -45,9 +45,9 @@ func (r *request) id() record.BatchID { return r.p.ID }
 // Payloads put at the same time share one sync. A payload that Next gave out is not written again
 // but returned, as by Return.
 //
-// Put returns ErrFull if max_size or min_free leaves no room, ErrOff if max_size is 0, ErrClosed,
-// the disk's error, or record.ErrStalled if the disk does not answer in time. After an error the
-// payload is not in the spool of this run. It may be there at the next start: the write may have
+// Put returns ErrFull if max_size or min_free leaves no room, ErrOff if max_size is 0, ErrClosed, or
+// the disk's error. It returns record.ErrStalled if the disk does not answer in time. After an error
+// the payload is not in the spool of this run. It may be there at the next start: the write may have
 // reached the disk. The bytes of p are not used after Put returned.
 func (s *Spool) Put(p *record.Payload) error {
 	if s.isInHand(p.ID) && s.giveBack(p.ID, time.Time{}) {

@@ -55,8 +55,8 @@ func (s *Spool) scanSlots(g *segment, all []placed, fn func(at placed, p *record
 	})
 }
 
-// frames reads the segment file of g and calls fn with each frame of a payload that can be read, the
-// payload without its body, and the time when it came to the spool. Other frames are passed over.
+// frames reads the segment file of g and calls fn with each frame of a payload that can be read. fn also
+// gets the payload, without its body, and when it came to the spool. Other frames are passed over.
 func (s *Spool) frames(g *segment, fn func(f *durable.Found, p *record.Payload, spooled time.Time)) error {
 	_, err := durable.ReadSegment(s.o.FS, s.path(g.name), kind, major, false, func(f *durable.Found) error {
 		if f.Type == typePayload {
@@ -123,7 +123,7 @@ func (s *Spool) load(p page) bool {
 		return true
 	case errors.Is(err, errIndex), lasts(err):
 		return s.reindex(g, x, err)
-	case !errors.Is(err, record.ErrStalled): // that was told
+	case !errors.Is(err, record.ErrStalled): // patiently has logged a stall
 		s.o.Logger.Warn("index of a spool segment could not be read, will retry", "file", g.name, "err", err)
 	}
 	return false
@@ -208,7 +208,7 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 		if t != nil && (t.sh.g != g || t.ord != at.ord) {
 			t = nil
 		}
-		if t != nil && t.given { // whoever has it, or is reading it, sees to it
+		if t != nil && t.given { // the caller that has it, or Next, which reads it now, deals with it
 			continue
 		}
 		ids = append(ids, at.id)
@@ -227,7 +227,7 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 }
 
 // loseAll gives up all payloads of a segment but those that the caller of Next has, because neither
-// its index nor its frames can be read, and reports them with Options.OnLost: their number of
+// its index nor its frames can be read. It reports them with Options.OnLost: their number of
 // records by input, but only the ids of those that had been returned.
 func (s *Spool) loseAll(g *segment, cause error) {
 	sum := sums{}

@@ -202,7 +202,7 @@ func (r *recovery) short(g *segment) error {
 			sh.waiting--
 			missing = append(missing, sh.unreadable(e))
 		}
-	}); err != nil || g.index == nil {
+	}); err != nil || g.index == nil { // no index: it turned out to be unreadable, and slots read the segment
 		return err
 	}
 	g.damaged, r.out.Lost = true, true
@@ -299,7 +299,8 @@ func brokenDisk(err error) bool {
 }
 
 // survey reads the metas of all payloads of a segment that has no usable index, adds them to the
-// segment, and reports damage and bytes that are missing at its end. The error is one of reading, or
+// segment, and reports damage. A segment without a seal, the frame at a clean end, may have been cut,
+// which is reported, and its last bodies are checked. The error is one of reading, or
 // durable.ErrVersion.
 func (r *recovery) survey(g *segment) error {
 	sealed := false
@@ -405,13 +406,14 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 }
 
 // dedupe finds payloads of which several copies are in the folder, and ends all but one of them. A
-// first pass through a Bloom filter finds ids that may be there twice, a second one their copies.
+// first pass through a Bloom filter finds ids that may be there twice, a second one their copies. An
+// index that turns out to be unreadable is replaced by the segment itself, and the pass repeated.
 func (r *recovery) dedupe() error {
 	n := 0
 	for _, g := range r.s.segments {
 		n += g.n
 	}
-	maybe, few := map[record.BatchID][]placed{}, newBloom(n/64)
+	maybe, few := map[record.BatchID][]placed{}, newBloom(n/64) // few has the ids in maybe, for a faster look
 	seen := &crowd{b: newBloom(n), maybe: func(id *record.BatchID) {
 		maybe[*id] = nil
 		few.add(id)
@@ -419,7 +421,7 @@ func (r *recovery) dedupe() error {
 	note := func(_ *share, e *slot) { seen.add(&e.id) }
 	for _, g := range r.s.segments {
 		again, err := r.slots(g, note)
-		if again && err == nil { // what was met before counts as met twice
+		if again && err == nil { // ids of it that were added before seem to be there twice: no harm
 			_, err = r.slots(g, note)
 		}
 		if err != nil {
@@ -458,7 +460,7 @@ func (r *recovery) settle(all map[record.BatchID][]placed) {
 			continue
 		}
 		r.s.copies[id] = len(copies) - 1
-		slices.SortFunc(copies, func(a, b placed) int { // the one that counts last
+		slices.SortFunc(copies, func(a, b placed) int { // the copy to keep comes last
 			sound := func(p placed) int {
 				if p.isUnsound() {
 					return 0

@@ -37,7 +37,7 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 			continue
 		}
 		p.Route.Cluster = cluster
-		if err := s.write(p, nil, true); err != nil {
+		if err := s.write(p, nil, true); err != nil { // true: there is another copy, until finish
 			s.Return(frame)
 			return moved, fmt.Errorf("move batch %v: %w", frame, err)
 		}

@@ -112,7 +112,7 @@ func (w *writer) reserve() int64 {
 func (w *writer) shortOfDisk(n int64) int64 {
 	free, err := w.s.o.Free(w.s.dir)
 	if err != nil {
-		return -w.s.segmentSize() // the write itself will tell
+		return -w.s.segmentSize() // as if a segment fitted; the write shows whether it does
 	}
 	return n + segmentCost + int64(w.s.cfg().MinFree) - free
 }
@@ -227,7 +227,7 @@ func (w *writer) sweep(idle bool) {
 			w.postpone("journal not synced", err)
 			return
 		}
-		w.lookAgain() // for the rest
+		w.lookAgain() // at the segments that were left out
 	}
 	w.remove(dead)
 }

@@ -102,9 +102,9 @@ func (g *segment) share(to route) *share {
 	return sh
 }
 
-// add appends the index entry e of a payload to a segment whose entries are in memory, as the last
-// entry of the segment, and adds it to the totals. It returns the share of its route (all payloads
-// of the route in this segment).
+// add appends the index entry e of a payload to a segment whose entries are in memory, with the next
+// position (ord), and adds it to the totals. It returns the share of its route (all payloads of the
+// route in this segment).
 func (g *segment) add(to route, e slot) *share {
 	e.ord = uint32(g.n)
 	g.n++
@@ -115,8 +115,8 @@ func (g *segment) add(to route, e slot) *share {
 	return sh
 }
 
-// count adds the payload of index entry e, which has not ended, to the totals of the segment and of
-// sh, the share of its route (the payloads of the route in this segment).
+// count adds the payload of index entry e, which has not ended, to the totals of the segment. It also
+// adds it to those of sh, the share of its route (the payloads of the route in this segment).
 func (g *segment) count(sh *share, e *slot) {
 	g.live++
 	g.bytes += e.length()

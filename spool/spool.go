@@ -188,11 +188,11 @@ type Spool struct {
 // payloads. It creates dir if it is missing, and locks it until Close. Recovery says what was found.
 // Open does not call Options.BeforeUnlink, and nobody else does before another method is called.
 //
-// It is an error if another process has the folder open (ErrInUse), if the folder cannot be read or
-// created for lack of permission, if it belongs to something else (ErrForeign), or if a later version
-// wrote it in a way that this one cannot read (durable.ErrVersion); no payload is changed then.
-// Damage is no error: Recovery reports it. A disk that cannot be written is none either, see Health.
-// With max_size 0 Put refuses payloads, but Next still returns those that are there.
+// It is an error if another process has the folder open (ErrInUse), or if it belongs to something else
+// (ErrForeign). So is a folder that cannot be read, or not be created for lack of permission.
+// durable.ErrVersion means that a later version wrote it in a way that this one cannot read. No payload
+// is changed then. Damage is no error: Recovery reports it. A disk that cannot be written is none
+// either, see Health. With max_size 0 Put refuses payloads, but Next still returns those that are there.
 func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	opts.fill()
 	s := &Spool{

@@ -71,9 +71,9 @@ func (s *Spool) bytes() (n int64) {
 	return n
 }
 
-// oldestFresh returns when the oldest payload of the share (the payloads of a route in one segment)
-// that was never given out came to the spool, in nanoseconds since 1970. If its index entry is not
-// in memory, the result may be too early. Needs mu.
+// oldestFresh returns when the oldest payload of the share that was never given out came to the spool,
+// in nanoseconds since 1970. (A share is the payloads of a route in one segment.) If its index entry is
+// not in memory, the result may be too early. Needs mu.
 func (sh *share) oldestFresh() int64 {
 	for i := max(sh.next-sh.from, 0); i < len(sh.slots); i++ {
 		if e := &sh.slots[i]; !sh.g.ended.has(e.ord) {

@@ -124,7 +124,7 @@ func (w *writer) turn() (last bool, err error) {
 		w.probe()
 	}
 	w.settleDoubts()
-	// The segment being written goes too, if all in it has ended and it is not needed soon.
+	// The segment being written goes too if the spool is closed or full, or if it was not used for a while.
 	w.sweep(last || w.isFull() || w.out != nil && time.Since(w.used) >= linger)
 	if !last {
 		w.tend()
@@ -297,8 +297,9 @@ func (w *writer) disown(group []*request) {
 	}
 }
 
-// write appends a group of at most size bytes to the current segment, or to a new one if it does not
-// fit, and syncs. After an error the segment is not used any more.
+// write appends the requests of a group to the current segment, or to a new one if they do not fit, and
+// syncs. size is the most bytes that they and their index entries take. After an error the segment is
+// not used any more.
 func (w *writer) write(group []*request, size int64) error {
 	if w.out == nil || w.out.Size()+w.aside+size > w.limit {
 		if err := w.rotate(size); err != nil {
@@ -389,7 +390,7 @@ func (w *writer) discard(name string) {
 	_ = w.disk(func() error { return w.s.o.FS.Remove(w.s.path(name + durable.TempSuffix)) })
 }
 
-// grown takes over the size of the current segment's file into w.seg, for the limits of the spool.
+// grown takes over the size of the current segment's file into w.seg.size, which counts for max_size.
 func (w *writer) grown() {
 	w.s.mu.Lock()
 	w.seg.size = w.out.Size()

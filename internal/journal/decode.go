@@ -104,8 +104,8 @@ func readNumbers(r *wire.Reader) (all []uint64) {
 	return all
 }
 
-// readInfo decodes into i what writeInfo has encoded. A mistake in the bytes is noted in
-// r.Bad.
+// readInfo decodes into i what writeInfo has encoded. Members that were added later are missing at the
+// end of older entries. A mistake in the bytes is noted in r.Bad.
 func readInfo(r *wire.Reader, i *record.FileInfo) {
 	i.Path, i.First = r.String(), r.String()
 	i.Dev, i.Inode, i.Birth = r.Uint(), r.Uint(), r.Int()

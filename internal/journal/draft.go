@@ -140,9 +140,9 @@ func (w *writer) step(err error) {
 	switch {
 	case err != nil && d.stage == naming:
 		w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", d.name, "err", err)
-		d.done <- err
+		d.done <- err  // drop, which rotate calls, waits for it
 		_ = w.rotate() // rotate reports its error itself
-	case err != nil || d.stage == building && w.j.hasOverflow():
+	case err != nil || d.stage == building && w.j.hasOverflow(): // after an overflow the draft lacks entries
 		d.done <- err
 		w.drop()
 		w.inline = true

@@ -15,7 +15,7 @@ func encode(e *Entry) []byte {
 	case Snapshot:
 		w.Uint(e.Count)
 		w.String(e.BootID)
-		w.Uint(uint64(len(e.Lines))) // added later: who does not know it reads no further
+		w.Uint(uint64(len(e.Lines))) // added later: older versions stop reading before it
 		for _, l := range e.Lines {
 			w.ID(l.id)
 			w.Uint(l.until)
@@ -69,7 +69,8 @@ func writeNumbers(w *wire.Writer, all []uint64) {
 	}
 }
 
-// writeInfo appends i to w, in the form that readInfo decodes.
+// writeInfo appends i to w, in the form that readInfo decodes. The members at the end were added later:
+// older versions stop reading before them. Each is left out only if all after it are empty too.
 func writeInfo(w *wire.Writer, i *record.FileInfo) {
 	w.String(i.Path)
 	w.String(i.First)
@@ -84,7 +85,7 @@ func writeInfo(w *wire.Writer, i *record.FileInfo) {
 	w.String(i.Encoding)
 	w.Bool(i.Done)
 	w.Int(i.Old)
-	if i.Packed != (record.Packed{}) || i.Real != "" || i.Dated != 0 { // added later: who does not know it reads no further
+	if i.Packed != (record.Packed{}) || i.Real != "" || i.Dated != 0 {
 		w.Int(i.Packed.Size)
 		w.Int(i.Packed.Mtime)
 		w.Bool(i.Packed.Cut)

@@ -93,7 +93,7 @@ func (e *Entry) frame() durable.Frame {
 	return f
 }
 
-// optional reports whether positions do not depend on entries of this kind, so that a
+// optional reports whether checkpoints do not depend on entries of this kind, so that a
 // version that does not know the kind may skip them.
 func (k Kind) optional() bool {
 	switch k {

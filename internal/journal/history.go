@@ -79,11 +79,11 @@ func readEach(fsys durable.FS, path string, seq uint64, decode func(*durable.Fou
 	return next, nil
 }
 
-// History calls fn for every entry in the journal in dir, as read does, for those who read
-// millions: an entry, with all that it points to, is good until fn returns. Where segments
+// History calls fn for every entry in the journal in dir, oldest first, and is made for millions of
+// them: an entry, with all that it points to, is valid until fn returns. If segments
 // are missing between two that are there, or were moved away as damaged, an entry of kind
-// Unread stands between them. An entry that came while a segment was made comes twice. A
-// folder that is not there has no entries.
+// Unread stands between them. An entry that was written while a segment was made comes twice. A
+// folder that does not exist has no entries. The error is that of fn, or one of reading.
 func History(dir string, fn func(*Entry) error) error { return historyOf(durable.OS, dir, fn) }
 
 // historyOf calls fn for every entry in the journal in dir on the file system fsys, oldest first. An
@@ -130,7 +130,7 @@ type reused struct {
 // decode decodes an entry into the memory of d, so that it is valid until the next call. A malformed
 // entry becomes one of kind Unread. It returns nil for an entry that this version may skip.
 func (d *reused) decode(f *durable.Found) (*Entry, error) {
-	if Kind(f.Type) == Split || Kind(f.Type) == Snapshot { // few, and of any length
+	if Kind(f.Type) == Split || Kind(f.Type) == Snapshot { // rare, and of any length: into new memory
 		e, err := decode(f)
 		if errors.Is(err, errMalformed) {
 			return &Entry{Kind: Unread, Number: f.Record}, nil
@@ -162,15 +162,15 @@ func (d *reused) decode(f *durable.Found) (*Entry, error) {
 //
 // A batch may have ended because others took its place in the spool (Split, Replaced). After a hole
 // that a power cut left in a segment, such an end counts only if the history has these others too,
-// with as many records: what told of them may have been in the hole.
+// with as many records: the entries about them may have been in the hole.
 func InSpool(dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	return inSpool(durable.OS, dir, want)
 }
 
 // inSpool returns the batches in the history of the journal in dir that went to the spool and have not
-// ended, without those for which want returns false. A batch that others replaced in the spool
-// (Split, Replaced) is returned all the same if the history has a hole where these others, which have
-// to have as many records, may have been told of. The error is one of reading.
+// ended, without those for which want returns false. If others replaced a batch (Split, Replaced), it
+// counts as ended only if these have as many records. If they have fewer, and the history has a hole
+// where the rest may have been, the batch is returned too. The error is one of reading.
 func inSpool(fsys durable.FS, dir string, want func(record.BatchID) bool) (map[record.BatchID]*record.Payload, error) {
 	begun, spooled := map[record.BatchID]*record.Payload{}, map[record.BatchID]*record.Payload{}
 	enter := func(p *record.Payload) {

@@ -95,9 +95,9 @@ type Journal struct {
 // Open reads the journal in dir, which it creates if it is missing, begins a new segment (file of
 // entries) and starts the goroutine that writes. dir must belong to this process alone.
 //
-// It is an error if the folder cannot be read or written for lack of permission, if its segments
-// belong to different agents, or if a later version wrote it in a way that this one cannot
-// read (durable.ErrVersion). Damage is none: the journal falls back to what it
+// It is an error if the folder cannot be read, or not be written for lack of permission, or if its
+// segments belong to different agents. durable.ErrVersion means that a later version wrote it in a way
+// that this one cannot read. Damage is no error: the journal falls back to what it
 // can read, whose positions are never beyond the true ones, and Recovery says so. A disk
 // that cannot be written is none either, see Health.
 func Open(dir string, cfg Config, opts Options) (*Journal, *Recovery, error) {
@@ -428,8 +428,8 @@ func (j *Journal) badDisk() error {
 	return nil
 }
 
-// watchDisk sets j.disk, for the writes to the current segment, and j.beside, for the work on the next
-// one, with what they log when the disk fails, hangs or recovers.
+// watchDisk sets j.disk, which watches the writes to the current segment, and j.beside, for the work on
+// the next one. Both log when the disk fails, hangs or recovers.
 func (j *Journal) watchDisk() {
 	log := j.o.Logger
 	j.disk = diskwriter.New(diskwriter.Options{

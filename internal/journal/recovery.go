@@ -98,7 +98,7 @@ func recoverState(fsys durable.FS, dir, bootID string) (*recovered, error) {
 		return nil, err
 	}
 	r.clean = newest.stopped && !r.lost
-	if !r.lost && len(r.damaged) == 0 {
+	if !r.lost && len(r.damaged) == 0 { // no entry of these runs is missing, so Vouches may accept their tokens
 		r.lines = known(newest.lines, r.record)
 	}
 	if !r.clean && newest.bootID != "" && newest.bootID != bootID {
@@ -173,7 +173,8 @@ func (r *recovered) read(fsys durable.FS, dir string, segments []segmentFile) (*
 	return newest, nil
 }
 
-// note adds what is damaged in the segment p, the file name, to the problems that Recovery reports.
+// note adds what is damaged in a segment to the problems that Recovery reports. name is the file, p
+// what was read of it.
 func (r *recovered) note(name string, p *replayed) {
 	r.record = max(r.record, p.next)
 	damaged := !p.complete

@@ -27,7 +27,8 @@ func (w *writer) abandon() {
 	w.seg, w.grown = nil, time.Time{}
 }
 
-// limit returns the newest frames, as many as fit into maxQueued bytes, the bound of the queue.
+// limit returns the newest frames, as many as fit into maxQueued bytes, the bound of the queue. Each
+// counts with 64 bytes more than its content.
 func limit(frames []durable.Frame) []durable.Frame {
 	for n, i := 0, len(frames)-1; i >= 0; i-- {
 		if n += len(frames[i].Meta) + 64; n > maxQueued {
@@ -139,8 +140,8 @@ func (w *writer) dropQueued() {
 	j.given, j.overflow, w.carry = 0, false, nil
 }
 
-// retire syncs and closes a segment that is full. If that fails, the next segment repeats
-// what may be lost.
+// retire syncs and closes the current segment, after which there is none. If that fails, the next
+// segment repeats what may be lost.
 func (w *writer) retire() {
 	err := w.disk(w.seg.Sync)
 	if err == nil {

@@ -88,6 +88,7 @@ type state struct {
 	spool   []uint64 // the numbers of the segments that the spool has; sorted, never changed in place
 }
 
+// newState returns the state of a new journal, in which nothing is known.
 func newState() *state {
 	return &state{
 		inputs: map[string]bool{}, files: newAged[record.File]((*file).clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
@@ -95,7 +96,9 @@ func newState() *state {
 	}
 }
 
-// apply changes the state as one entry says, and returns the checkpoints that advanced.
+// apply changes the state as one entry says, and returns the checkpoints that advanced. s.begun has the
+// batches under way; s.replays and s.ended have, of batches in the spool, the last attempts and the
+// outcomes.
 func (s *state) apply(e *Entry) (m []moved) {
 	switch e.Kind {
 	case Snapshot, SpoolHas:
@@ -107,7 +110,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 		s.files.edit(e.File)
 		f.info, f.seen = pack(&e.Info), instantOf(e.At)
 	case Begin:
-		s.over(e.Payload.Replaces) // no batch has the zero id
+		s.over(e.Payload.Replaces) // zero if it replaces none; no batch has that id
 		s.begin(&Begun{Payload: *e.Payload, HadLens: e.HadLens}, e.At)
 	case Attempt:
 		if b := s.begun[e.Batch]; b != nil {

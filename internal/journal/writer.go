@@ -55,9 +55,9 @@ func (w *writer) due() time.Time {
 }
 
 // turn is one round of the writer's goroutine. It goes on with the draft (the next segment) if a stage
-// of it has ended, writes all entries that wait in one write, syncs when it is time, applies the
-// entries to the state, and wakes their callers. Once the journal is closed, it returns true and the
-// error of the last write or sync.
+// of it has ended. Then it writes all entries that wait, in one write, and syncs when it is time. It
+// applies the entries to the state and wakes their callers. Once the journal is closed, it returns
+// true and the error of the last write or sync.
 func (w *writer) turn() (last bool, err error) {
 	if w.draft != nil {
 		select {
@@ -199,9 +199,9 @@ func (w *writer) apply(group []*op) {
 	}
 }
 
-// number tells those of the group who wait for a sync up to which entry number all is durable. If a
-// segment is about to take over, the entries since its snapshot have numbers there that are higher by
-// the entries of the snapshot; these are told.
+// number gives each request for a sync in the group the entry number up to which all is durable. If
+// another segment is about to take over, entries since its snapshot have higher numbers there: those
+// are given, higher by the entries of the snapshot.
 func (w *writer) number(group []*op) {
 	number := w.durable
 	if d := w.draft; d != nil && d.stage != closing && number > d.head.FirstRecord {

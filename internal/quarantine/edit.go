@@ -51,7 +51,7 @@ func (s *Store) edit(ids []string, change func(*Entry) bool) (done []string, err
 	return done, s.settleSent()
 }
 
-// editFile calls change for each line of a quarantine file whose ID is in wanted, and replaces the file
+// editFile calls change for each line of a quarantine file whose ID is in wanted. It replaces the file
 // by one without the lines for which change returned false, and without those in s.sent (accepted since
 // they were sent again). A removed line leaves an empty one, so that the others keep their numbers. If
 // no line is left, the file is removed, but the newest is emptied instead. done has the IDs of the lines

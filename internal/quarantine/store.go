@@ -130,8 +130,9 @@ func (s *Store) load() (err error) {
 	return s.resume(&s.files[len(s.files)-1])
 }
 
-// resume opens the newest file for writing if it is not full, has this version and ends with a whole
-// line. If not, it returns nil all the same: the next Put begins a new file.
+// resume opens the newest file for writing if it is not full, has this version (lines of later ones
+// begin with opening) and ends with a whole line. If not, it returns nil all the same: the next Put
+// begins a new file.
 func (s *Store) resume(f *file) error {
 	if f.size >= s.fileSize() || f.size == 0 {
 		return nil
@@ -215,7 +216,8 @@ func (s *Store) write(lines []byte) (dropped []drop, err error) {
 }
 
 // append writes lines to the end of the newest file and syncs the file, then the folder
-// that holds its name. After an error of syncing, that file is not written to any more.
+// that holds its name. After an error that leaves the content of the file unknown, the file is not
+// written to any more.
 func (s *Store) append(lines []byte) error {
 	if n, err := s.out.WriteAt(lines, s.end); err != nil || n < len(lines) {
 		if s.out.Truncate(s.end) != nil {
@@ -272,7 +274,7 @@ func (s *Store) abandon(n int64) {
 	s.grow(n)
 }
 
-// finish closes the newest file because it is full. All of its lines were synced.
+// finish closes the newest file, to which nothing more is to be written. All of its lines are synced.
 func (s *Store) finish() error {
 	err := s.out.Close()
 	s.out = nil

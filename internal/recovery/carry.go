@@ -61,6 +61,7 @@ func (r *Recovery) carryOn(b *batch, act Action, found look) {
 		}
 	}
 	for _, p := range found.parts {
+		// What the spool lost keeps its time; the rest counts as read now.
 		if p.ReadAt = b.ReadAt; b.kind == OfRun {
 			p.ReadAt = time.Now()
 		}
@@ -240,7 +241,7 @@ func (r *Recovery) shelve(p *record.Payload, known, keep bool) bool {
 }
 
 // takeReady returns the payload whose body is kept in memory under an id, for a spool that cannot read
-// it, and gives the memory back that is reserved for it. It returns nil if there is none.
+// it; nil if there is none. It gives the memory back that is reserved for the body.
 func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 	r.mu.Lock()
 	p := r.ready[id]
@@ -252,8 +253,8 @@ func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 	return p
 }
 
-// balance corrects the counts of records, of the spool and in all, if other records were read than had
-// been spooled, because the file or the settings have changed. Refused records leave the spool too.
+// balance corrects the counts, of the spool and in all, if other records were read than had been
+// spooled: the file or the settings have changed. Refused records leave the spool too.
 func (r *Recovery) balance(b *batch, found look) {
 	more := map[string]int{}
 	for _, p := range found.parts {
@@ -270,10 +271,10 @@ func (r *Recovery) balance(b *batch, found look) {
 	}
 	for input, n := range more {
 		switch {
-		case n > 0:
+		case n > 0: // more records than were spooled
 			r.Books.Restored(input, n)
 			r.Shelf.Spooled(input, n)
-		case n < 0 && found.settings == Reshaped:
+		case n < 0 && found.settings == Reshaped: // by the present settings they belong to other records, or to none
 			r.Shelf.Unspooled(input, -n)
 			r.Books.Joined(input, -n)
 		case n < 0: // the file has fewer records than it had
@@ -330,9 +331,9 @@ func (w watched) Replay(id record.BatchID, attempt int) error {
 	return w.SendJournal.Replay(id, attempt)
 }
 
-// End writes the end of a batch. If the batch was sent in place of a payload of the spool, and was the
-// last to end of those, it first writes the end of that payload; if the batch went to the spool itself,
-// it does so afterwards. The package comment, Order of writes, says why.
+// End writes the end of a batch. If the batch was the last of those sent in place of a payload of the
+// spool, the end of that payload is written first; if the batch went to the spool itself, it is
+// written afterwards. The package comment, Order of writes, says why.
 func (w watched) End(id record.BatchID, how record.Outcome) error {
 	if how == record.Spooled {
 		err := w.SendJournal.End(id, how)
@@ -382,13 +383,13 @@ func (r *Recovery) settle(id record.BatchID, how record.Outcome) {
 	over := d.left == 0
 	r.mu.Unlock()
 	if how != record.Spooled {
-		_ = r.Journal.EndReplay(id, how) // a frame of it may come back
+		_ = r.Journal.EndReplay(id, how) // a copy of it may be in the spool at the next start
 	}
 	switch {
 	case !over:
 	case d.id != id:
 		r.end(d.id, record.Replaced)
-	default: // the same, above, or in the spool again
+	default: // this batch is the payload: it ended above, or is in the spool again
 		r.mu.Lock()
 		delete(r.held, id)
 		if how == record.Spooled {

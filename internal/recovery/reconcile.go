@@ -274,27 +274,27 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		}
 	}
 	switch act {
-	case Leave:
+	case Leave: // not sent, which the journal knows
 		return false
-	case Refuse:
+	case Refuse: // not sent, which the journal is told
 		_ = s.Journal.EndReplay(p.ID, record.Replaced)
 		return false
-	case Settle:
+	case Settle: // not sent; the batch that was begun again gets the end that the payload has
 		delete(s.begun, p.ID)
 		_ = s.Journal.End(p.ID, s.Ended[p.ID])
 		return false
-	case Enter:
+	case Enter: // sent; the journal did not know it
 		named = true
 		_ = s.Journal.Begin(p)
 		_ = s.Journal.End(p.ID, record.Spooled)
 	case TakeNamed:
 		named = true
 		fallthrough
-	case Take:
+	case Take: // sent from the spool; the batch that was begun ends as spooled
 		delete(s.begun, p.ID)
 		n = max(n, b.Attempt)
 		_ = s.Journal.End(p.ID, record.Spooled)
-	case Keep:
+	case Keep: // sent; the journal need not be told
 		named = named || s.isOrphan(p)
 		for w := range s.wholesOf(p) {
 			own := *p

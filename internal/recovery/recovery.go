@@ -315,8 +315,8 @@ func (r *Recovery) Unwanted(ids []record.BatchID) {
 	}
 }
 
-// Pending returns how many batches are to be read now, how many wait for another try after one that
-// failed, and how many of these have no configured input.
+// Pending returns how many batches are to be read now, and how many wait for another try after one that
+// failed. absent is how many of the latter have no configured input.
 func (r *Recovery) Pending() (now, waiting, absent int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

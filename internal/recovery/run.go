@@ -32,7 +32,7 @@ func (r *Recovery) Run(ctx context.Context, rooms Rooms) {
 	r.Rooms = rooms
 	timer := time.NewTimer(r.Retry)
 	defer timer.Stop()
-	first := sync.OnceFunc(func() { close(r.looked) })
+	first := sync.OnceFunc(func() { close(r.looked) }) // when the queue is empty for the first time
 	defer first()
 	for ctx.Err() == nil {
 		b, l, wait := r.next(time.Now())
@@ -117,7 +117,7 @@ func (r *Recovery) lookUp(l *loss) {
 	for _, id := range l.ids {
 		asked[id] = true
 	}
-	unwritten := r.Frames.Sync() // first: what is written later is not in what is read
+	unwritten := r.Frames.Sync() // InSpool reads the disk: after an error it may miss entries
 	known, err := r.Frames.InSpool(func(id record.BatchID) bool { return asked[id] })
 	if err != nil {
 		r.putOff(l, err)
@@ -256,7 +256,7 @@ func (r *Recovery) unserved(parts []*record.Payload) error {
 // then the batch is put off, the read goes on, and a later call picks up its result.
 func (r *Recovery) lookAt(ctx context.Context, b *batch, settings Settings) (found look, ok bool) {
 	if b.look == nil {
-		if r.away >= mostAway {
+		if r.away >= mostAway { // as many reads as may hang
 			r.wait(b, errSlow)
 			return found, false
 		}

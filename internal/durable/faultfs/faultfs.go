@@ -219,7 +219,7 @@ func (c *crash) inode(n *inode) *inode {
 }
 
 // scramble decides at random, for every 64 bytes of the file n, whether the unsynced ones among them
-// are kept, lost or garbage, and stores the result in data, which begins as a copy of n.data.
+// are kept, lost or garbage. It stores the result in data, which begins as a copy of n.data.
 func (c *crash) scramble(data []byte, n *inode) {
 	const page = 64
 	for at := 0; at < len(data); at += page {

@@ -91,7 +91,7 @@ func (f *file) Sync() error {
 			}
 		}
 	}
-	if !errors.Is(v.Err, ErrKilled) {
+	if !errors.Is(v.Err, ErrKilled) { // a kill is no failed sync: the kernel still has the bytes
 		clear(n.dirty)
 	}
 	return v.Err
