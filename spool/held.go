@@ -144,8 +144,9 @@ func (w *walk) few(g *segment) (known bool, err error) {
 	return true, nil
 }
 
-// meet asks the caller of Held about each of the payloads found in segment g that waits. It ends those
-// that are not to be sent or cannot be read, and subtracts the records of all of them from passed.
+// meet calls the function of Held with each of the payloads found in segment g that waits. It ends
+// those for which it returns false, those that Held's over says have ended, and those that cannot be
+// read. It subtracts the records of all of them, whatever the answer, from passed.
 func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	s := w.s
 	var f durable.File
@@ -186,8 +187,8 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 	return nil
 }
 
-// whole goes through all payloads of a segment: it asks the caller of Held about each that waits, and
-// ends those that are not to be sent. It also ends those whose frame cannot be found, and adds them to
+// whole calls the function of Held with each payload of a segment that waits, and ends those for which
+// it returns false. It also ends those whose frame cannot be found, and adds them to
 // the Recovery. In that case the segment does not count as agreed (known to the journal), so that the
 // next start reads it again. A permanent read error is no error here: Next reports these payloads.
 func (w *walk) whole(g *segment) error {
@@ -213,7 +214,7 @@ func (w *walk) whole(g *segment) error {
 	for i := range all {
 		if at := all[i]; !met.has(at.ord) && s.waits(at) {
 			w.missing(at)
-			agreed = false // maybe nobody else knows it, and a start may be able to read it again
+			agreed = false // the journal may not know it, and a later start may be able to read it
 		}
 	}
 	s.refresh(all)

@@ -129,7 +129,7 @@ func (w *writer) begin() {
 
 // step is called when the goroutine of the draft (the next segment, made beside the current one) has
 // ended a stage with err, and begins the following stage. building writes the snapshot; entries that
-// are told meanwhile gather in d.since and are appended before the next stage. naming syncs the
+// are written meanwhile gather in d.since and are appended before the next stage. naming syncs the
 // draft and gives it its name. Then takeOver makes it the current segment; closing closes the old one.
 //
 // After an error the draft is given up, and rotate makes the next segment later (w.inline). After an

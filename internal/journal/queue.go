@@ -59,7 +59,7 @@ func (j *Journal) noteApplied(e *Entry) {
 	j.disk.Wake()
 }
 
-// Sync returns after all that was told before is durable.
+// Sync makes all entries durable that were written before. The error is that of the disk.
 func (j *Journal) Sync() error {
 	return j.submit(&op{done: make(chan struct{})})
 }

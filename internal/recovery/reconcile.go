@@ -254,9 +254,9 @@ func (s *start) known(p *record.Payload) Known {
 	return Nothing
 }
 
-// meet decides about one payload of the spool and tells the journal the result. It returns true if the
-// payload is to be sent from the spool; its records are then counted in s.counted. sound says that
-// its body is intact. A payload that may be stored twice is named in the log.
+// meet decides about one payload of the spool and writes the decision to the journal. It returns true
+// if the payload is to be sent from the spool; its records are then counted in s.counted. sound says
+// that its body is intact. The log names a payload that may be stored twice.
 func (s *start) meet(p *record.Payload, sound bool) bool {
 	_, ended := s.Ended[p.ID]
 	n, replayed := s.Replays[p.ID]
@@ -276,7 +276,7 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 	switch act {
 	case Leave: // not sent, which the journal knows
 		return false
-	case Refuse: // not sent, which the journal is told
+	case Refuse: // not sent, which is written to the journal
 		_ = s.Journal.EndReplay(p.ID, record.Replaced)
 		return false
 	case Settle: // not sent; the batch that was begun again gets the end that the payload has
@@ -294,7 +294,7 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		delete(s.begun, p.ID)
 		n = max(n, b.Attempt)
 		_ = s.Journal.End(p.ID, record.Spooled)
-	case Keep: // sent; the journal need not be told
+	case Keep: // sent; its ranges are safe, so that the journal needs no entry
 		named = named || s.isOrphan(p)
 		for w := range s.wholesOf(p) {
 			own := *p

@@ -298,9 +298,10 @@ func (r *Recovery) Removed(ids []record.BatchID) {
 	r.Frames.Removed(forget)
 }
 
-// Unwanted is told of payloads whose write to the spool failed although a frame may be on disk. It
-// tells the journal that such a frame is not to be sent, because the writer goes on with the payload.
-// For a payload that is being read again here the frame is as good, and is counted as a copy.
+// Unwanted takes the ids of payloads whose write to the spool failed although a frame (stored copy) may
+// be on disk. The writer goes on with such a payload, so the journal gets an entry that the frame is
+// not to be sent. For a payload that is being read again here the frame is as good, and is counted as a
+// copy.
 func (r *Recovery) Unwanted(ids []record.BatchID) {
 	for _, id := range ids {
 		r.mu.Lock()
