@@ -32,8 +32,8 @@ type taken struct {
 	at      int             // where in the queue it is in
 }
 
-// before reports whether t is given out before o: payloads of the segment with the lower
-// place come first, and within a segment those that were written first.
+// before reports whether payload t is given out before o: first those of the segment with the lower
+// place (the order of segments), and within a segment those that were written first.
 func (t *taken) before(o *taken) bool {
 	if t.sh.g.place != o.sh.g.place {
 		return t.sh.g.place < o.sh.g.place

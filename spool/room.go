@@ -72,8 +72,8 @@ func (w *writer) couldFit(n int64) error {
 	return err
 }
 
-// fits returns nil if n bytes of frames can be written, else an ErrFull that
-// says which bound is in the way.
+// fits returns nil if n bytes of frames (payloads as stored) can be written without dropping anything,
+// else an ErrFull that says which bound is in the way.
 func (w *writer) fits(n int64) error {
 	if w.out != nil && w.out.Size()+w.aside+n <= w.limit {
 		return nil // all of it was set aside when the segment was begun

@@ -14,8 +14,8 @@ type packedInfo string
 // nothing is how no facts are packed before they are the empty string.
 var nothing = string(encodeInfo(&record.FileInfo{}))
 
-// pack returns the facts of a file as one string, which takes less memory. Equal facts give equal
-// strings; no facts give the empty string.
+// pack returns the facts of a file (path, inode, size and so on) as one string, which takes less
+// memory. Equal facts give equal strings; no facts give the empty string.
 func pack(i *record.FileInfo) packedInfo {
 	b := encodeInfo(i)
 	if string(b) == nothing {
@@ -37,7 +37,8 @@ func encodeInfo(i *record.FileInfo) []byte {
 	return w.B
 }
 
-// unpack returns the facts. The caller owns them.
+// unpack returns the facts of a file that pack has packed; the empty string gives none. The caller owns
+// them.
 func (p packedInfo) unpack() (i record.FileInfo) {
 	if p == "" {
 		return i

@@ -8,8 +8,8 @@ import (
 	"kusto-agent/internal/durable"
 )
 
-// replace starts a new segment after an error of the current one. If it returns nil, all
-// entries are durable again.
+// replace starts a new segment after cause, an error of the current one. If it returns nil, all
+// entries are durable again; otherwise there is no segment, and the error is that of rotate.
 func (w *writer) replace(cause error) error {
 	w.log.Warn("journal segment is no longer used after a write error; its content goes to a new segment", "file", w.name, "err", cause)
 	w.abandon()
