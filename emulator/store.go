@@ -86,7 +86,7 @@ func (st *store) commit(t target, c chunk, o Options) {
 	if rows == nil {
 		rows = &tableRows{name: TableCount{Database: t.database, Table: t.table}}
 		st.tables[key] = rows
-		o.Logger.Info("the first request for this table was stored", "database", t.database, "table", t.table)
+		o.Logger.Info("the first records for this table were stored", "database", t.database, "table", t.table)
 	}
 	rows.name.Rows += c.rows
 	rows.name.Requests++

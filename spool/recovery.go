@@ -497,7 +497,7 @@ func (r *recovery) tidy() {
 	}
 	for _, name := range r.orphans {
 		if err := durable.Move(s.o.FS, s.path(name), s.path(damagedDir)); err != nil {
-			s.o.Logger.Warn("index of a missing spool segment could not be moved to the folder damaged/; it stays where it is", "file", name, "err", err)
+			s.o.Logger.Warn("a spool segment is missing, and its index could not be moved to the folder damaged/; the index stays and is not used", "file", name, "err", err)
 		}
 	}
 	for g, end := range r.excess { // frames of a failed write: a scan without the index must not take them for valid ones

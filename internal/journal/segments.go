@@ -102,10 +102,10 @@ func (h *history) tidy() {
 func (h *history) moveDamaged() {
 	for _, name := range h.damaged {
 		if err := durable.Move(h.j.o.FS, filepath.Join(h.j.dir, name), filepath.Join(h.j.dir, damagedDir)); err != nil {
-			h.j.o.Logger.Warn("damaged journal segment could not be moved to the folder damaged/; it stays where it is", "file", name, "err", err)
+			h.j.o.Logger.Warn("damaged journal segment could not be moved to the folder damaged/; it stays where it is and is read again at the next start", "file", name, "err", err)
 			continue
 		}
-		h.j.o.Logger.Warn("damaged journal segment was moved to the folder damaged/; batches whose end it recorded may be sent again", "file", filepath.Join(damagedDir, name))
+		h.j.o.Logger.Warn("damaged journal segment was moved to the folder damaged/; batches that it recorded as accepted may be sent again and stored twice", "file", filepath.Join(damagedDir, name))
 	}
 	h.damaged = nil
 }

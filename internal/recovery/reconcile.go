@@ -445,7 +445,7 @@ func (s *start) findMissing(known []*record.Payload) error {
 	}
 	for id, n := range s.Replays {
 		if !s.there[id] && all[id] == nil && !slices.ContainsFunc(known, func(p *record.Payload) bool { return p.ID == id }) {
-			s.Logger.Error("spooled batch is lost and its record count is unknown", "batch", id.String(), "attempt", n,
+			s.Logger.Error("a batch is missing from the spool and from the journal, so it cannot be read again; how many records are lost is not known", "batch", id.String(), "attempt", n,
 				"err", errForgotten, "fix", "look at the folder of the spool: a segment was removed or damaged while the journal could not be written")
 		}
 	}

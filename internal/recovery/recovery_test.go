@@ -531,7 +531,7 @@ func TestTriedAndForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want("removed x")
-	w.wantLog("its record count is unknown", 1)
+	w.wantLog("how many records are lost is not known", 1)
 }
 
 // TestSentFromMemory: the frames of what is sent in place of a payload of the spool may come

@@ -103,7 +103,7 @@ func (g *Guard) logTokenError(err error) {
 	g.told = err != nil
 	g.mu.Unlock()
 	if err != nil && !told {
-		g.log.Warn("bearer token file of the telemetry endpoint cannot be read; requests that carry a token are refused until it can", "err", err)
+		g.log.Warn("bearer token file of the telemetry endpoint cannot be read; until it can, every request that needs the token is refused", "err", err)
 	}
 }
 
