@@ -118,8 +118,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		if old {
 			t.passOver(r, r.size)
 		} else if m.of != nil {
-			t.o.Logger.Info("file begins like another file that was read but is not known to be a copy of it; it is read from its start as a file of its own", "file", path,
-				"like", m.of.info.Path, "bytes", st.size)
+			t.tellAlike(path, m.of.info.Path, st.size)
 		}
 	}
 	t.open.Add(1)
@@ -127,6 +126,13 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.closeIdle(r)
 	}
 	r.rest() // until its turn comes
+}
+
+// tellAlike logs that a file is read from its start although it begins like the file like, which was
+// read: if it is a copy of that after all, its records come twice. bytes is its size.
+func (t *Tailer) tellAlike(path, like string, bytes int64) {
+	t.o.Logger.Info("file begins like another file that was read but is not known to be a copy of it; it is read from its start as a file of its own", "file", path,
+		"like", like, "bytes", bytes)
 }
 
 // placeOf returns where the tracker puts a newly found file. Present: a pattern matches its path

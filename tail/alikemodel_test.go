@@ -78,7 +78,9 @@ type alike struct {
 	kind int
 	away bool // the agent is stopped
 
-	forgets bool // soon what is gone: what was read of it may be sent again, and no line of the log says so
+	forgets bool     // soon what is gone: what was read of it may be sent again, and no line of the log says so
+	packs   bool     // files that were rotated are compressed
+	rotated []string // that a pattern matches and that are not compressed
 
 	files map[string][]string        // the lines of each file that is there and written to
 	owed  map[string]int             // lines that were written, and how often
@@ -96,7 +98,8 @@ func newAlike(t *testing.T, seed uint64) *alike {
 		in.Watch = "poll"
 	}
 	in.RotateQuiet = units.Duration(150 * time.Millisecond)
-	if m.forgets = seed%5 == 3; m.forgets {
+	m.packs = seed%7 == 0
+	if m.forgets = seed%5 == 0; m.forgets {
 		in.ForgetAfter = units.Duration(20 * time.Millisecond)
 	}
 	m.start()
@@ -184,6 +187,27 @@ func (m *alike) moved(f, to string) {
 	m.holds(to, m.files[f])
 	delete(m.files, f)
 	m.do("mv", f, to)
+	m.isRotated(to)
+}
+
+// isRotated notes that a file has come to be that nobody writes to any more.
+func (m *alike) isRotated(f string) {
+	if strings.Contains(f, ".log.") {
+		m.rotated = append(m.rotated, f)
+	}
+}
+
+// pack compresses a file that was rotated, as logrotate does later, or at its next run.
+func (m *alike) pack() {
+	if len(m.rotated) == 0 {
+		return
+	}
+	m.settled()
+	i := m.r.IntN(len(m.rotated))
+	f := m.rotated[i]
+	m.rotated = slices.Delete(m.rotated, i, i+1)
+	m.at[f+".gz"] = m.at[f]
+	m.do("gzip", f)
 }
 
 // look has all be read that is not doubtful.
@@ -249,6 +273,7 @@ func (m *alike) step() {
 		m.holds(rotated, m.files[f])
 		m.do("partial", rotated, text(m.files[f]))
 		m.rewrite(f, nil)
+		m.isRotated(rotated)
 	case 8: // written anew
 		if m.away {
 			break
@@ -266,6 +291,9 @@ func (m *alike) step() {
 		m.wake()
 	case 11:
 		m.settled()
+	}
+	if m.packs && m.r.IntN(4) == 0 {
+		m.pack()
 	}
 }
 
@@ -302,6 +330,7 @@ func (m *alike) settled() {
 	if m.away {
 		return
 	}
+	m.do("decided")
 	for doubts := true; doubts; { // a file that was empty when it was found comes to be doubted later
 		m.look()
 		if !m.await("no doubts", func() bool { return !m.tailer.suspects() }) {
@@ -330,6 +359,7 @@ func (m *alike) finish() {
 	m.wake()
 	m.settled()
 	m.do("released")
+	m.settled() // a compressed file may have waited for one that was released
 	named := make(map[string]bool) // lines that the log says may come again
 	for _, line := range strings.Split(m.boxed.text(), "\n") {
 		if _, about, found := strings.Cut(line, "is read from its start as a file of its own file="); found {

@@ -14,7 +14,8 @@ import (
 )
 
 // judge decides whose content a compressed file has. is is the verdict. If the content is that of a
-// known generation, k is this generation, and upTo the place up to which it was read already.
+// known generation, k is this generation, and upTo the place up to which it was read already. For a
+// file of its own k is one that it only begins like; nil: there is none.
 // Unlike a plain copy, a compressed file is never read while its original is being read: then the
 // verdict is Copy, with k nil if it is not known yet of which file. The caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
@@ -27,6 +28,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 		return k, place{}, identity.Judge(f)
 	}
 	open := false // a file that is being read has to be read on before it can be compared
+	var like *known
 	for _, o := range p.alike(p.facts.Heads) {
 		f, at := o.comparePacked(p)
 		v := identity.Judge(f)
@@ -37,10 +39,16 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 			return nil, place{}, identity.Undecided
 		case v != identity.Own && (k == nil || o.position > k.position):
 			k, upTo, is = o, at, v
+		case v == identity.Own && f.Content.Agrees():
+			like = o
 		}
 	}
-	if k == nil && (open || p.isAwaited()) {
+	switch {
+	case k != nil:
+	case open || p.isAwaited():
 		is = identity.Copy
+	default:
+		k = like
 	}
 	return k, upTo, is
 }
@@ -64,7 +72,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 		f.Node = identity.Younger // compressing keeps the time at which its content was written
 	}
 	if f.Content, upTo = k.isIn(p.facts); f.Content == identity.Holds {
-		f.Content = k.evidence(p)
+		f.Content = k.evidence(p, f.Fate)
 	}
 	return f, upTo
 }
@@ -167,15 +175,23 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	return all
 }
 
-// evidence says how much it means that a compressed file begins with what was read of k. Holds: the
-// file counts as a copy, because at least identity.Enough bytes are equal, its name matches, or k
-// was truncated just now. Differs: the sizes show that it is none. Little: fewer bytes are equal,
-// which proves nothing.
-func (k *known) evidence(p *packed) identity.Content {
+// enoughAlike is identity.Enough where other files are known to begin in the same way: less may be
+// the banner of an application or a header, which tells nothing about which of its files it is.
+const enoughAlike = 64 << 10
+
+// evidence says how much it means that a compressed file begins with what was read of k, which came
+// to the end fate. Holds: the file counts as a copy, because at least identity.Enough bytes are
+// equal, its name matches, or k was truncated just now. Differs: the sizes show that it is none.
+// Little: that proves nothing, because fewer bytes are equal, or because nobody saw the file of k
+// come to its end and the name of p is another one, or other files begin like k too.
+func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
+	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past
 	switch {
+	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.whole()), unseen && k.position < enoughAlike && p.in.isCommon(k):
+		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
-	case k.position >= identity.Enough && k.mark != 0:
+	case enough:
 		return identity.Holds
 	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
@@ -183,6 +199,17 @@ func (k *known) evidence(p *packed) identity.Content {
 		return identity.Holds
 	}
 	return identity.Little
+}
+
+// isCommon reports whether another file was read that begins as k does, over the length of a
+// fingerprint, and is no copy of it. The caller holds mu.
+func (in *input) isCommon(k *known) bool {
+	for o := range in.heads.Get(k.info.Head) {
+		if o.file.ID != k.file.ID && o.position > 0 && o.info.seldom.Old == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // isNameOf reports whether rotation may have given a file this path: same folder, and a
@@ -193,6 +220,16 @@ func isNameOf(path string, info record.FileInfo) bool {
 		wasDir, name := filepath.Split(was)
 		stem := finder.Stem(name)
 		if dir == wasDir && stem != "" && strings.HasPrefix(base, stem) && base != name {
+			return true
+		}
+	}
+	return false
+}
+
+// isOfStem is isNameOf for a file that may have been moved to another folder too.
+func isOfStem(path string, info record.FileInfo) bool {
+	for _, was := range append(info.Paths(), info.First) {
+		if stem := finder.Stem(filepath.Base(was)); stem != "" && strings.HasPrefix(filepath.Base(path), stem) {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ func (w *world) unreadOnce() (unread []string) {
 		for _, path := range paths {
 			st, err := statPath(path)
 			must(w.t, err)
-			if st.regular && read[st.node] < st.size {
+			if st.regular && !hasPackedName(path) && read[st.node] < st.size { // one that is a copy is not entered
 				unread = append(unread, path)
 			}
 		}

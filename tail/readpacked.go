@@ -28,14 +28,14 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
-		in: in, joint: &alone, life: tracker.Found(p.scan, placeOf(!p.matched, k != nil)), where: where{path: p.path},
+		in: in, joint: &alone, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)), where: where{path: p.path},
 		reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {
 		r.z.head = x.Heads[0]
 	}
-	looked := k == nil || k.info.Packed != r.z.file // it was not known in this form yet
+	looked := is == identity.Own || k.info.Packed != r.z.file // it was not known in this form yet
 	goesOn := is == identity.Same || is == identity.Continuation
 	if goesOn && !looked {
 		r.z.file = k.info.Packed
@@ -64,6 +64,8 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		r.empty, r.old = false, upTo.offset
 		if p.old && in.StartAt == "end" {
 			r.old = x.Size
+		} else if is == identity.Own && k != nil {
+			t.tellAlike(p.path, k.info.Path, x.Size)
 		}
 	}
 	t.tellFlaw(p, x, r)
