@@ -239,12 +239,12 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	case p.in.packed[p.st.node] == p:
 		t.advance(p)
 	}
-	err = p.err
+	path, err := p.path, p.err
 	t.noteEnd()
 	t.mu.Unlock()
 	t.turned.Broadcast()
 	if err != nil {
-		t.tell(p.path, err)
+		t.tell(path, err)
 	}
 }
 
