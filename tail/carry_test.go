@@ -2,6 +2,7 @@ package tail
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -304,13 +305,14 @@ func TestGrownMessageOverFiles(t *testing.T) {
 	}
 }
 
-// A record that is refused has its bytes of both files.
-func TestRestoreOverFiles(t *testing.T) {
+// overFiles returns the payload of a message that begins in a.old and ends in a.log, after the
+// files got these texts. It is not sent.
+func overFiles(t *testing.T, old, next string) (*world, *record.Payload) {
+	t.Helper()
 	w := carryWorld(t, "cri")
 	w.batch = true
 	w.start()
 	w.taker.set(func() { w.taker.hold = true })
-	old, next := criLine("stdout", "P", "a"), criLine("stderr", "F", "e")+criLine("stdout", "F", "b")
 	w.appendTo("a.log", old)
 	w.look()
 	w.rename("a.log", "a.old")
@@ -321,13 +323,43 @@ func TestRestoreOverFiles(t *testing.T) {
 		return len(w.taker.unsent) > 0
 	})
 	w.taker.mu.Lock()
-	p := w.taker.unsent[0]
-	w.taker.mu.Unlock()
+	defer w.taker.mu.Unlock()
+	return w, w.taker.unsent[0]
+}
+
+// A record that is refused has its bytes of both files.
+func TestRestoreOverFiles(t *testing.T) {
+	old, next := criLine("stdout", "P", "a"), criLine("stderr", "F", "e")+criLine("stdout", "F", "b")
+	w, p := overFiles(t, old, next)
 	recs, err := recordsOf(p)
 	must(t, err)
 	must(t, w.tailer.Restore(p, recs))
 	if len(recs) != 1 || string(recs[0].Data) != old+next || recs[0].Length != int64(len(old+next)) || recs[0].Offset != 0 || !strings.Contains(recs[0].Message, "its first") {
 		t.Errorf("records %v", recs)
+	}
+}
+
+// A message of which one file is gone is gone as a whole: its rest is no record.
+func TestDivideOverFiles(t *testing.T) {
+	for _, removed := range []string{"a.old", "a.log"} {
+		t.Run(removed, func(t *testing.T) {
+			w, p := overFiles(t, criLine("stdout", "P", "a"), criLine("stdout", "F", "b"))
+			if len(p.Cover) != 2 {
+				t.Fatalf("cover %v", p.Cover)
+			}
+			w.shut() // a reader may hold the file open, and its bytes with it
+			must(t, os.Remove(w.path(removed)))
+			w.start()
+			q := describe(p)
+			if body, err := w.tailer.ReadSpans(q); !errors.Is(err, ErrSourceGone) {
+				t.Errorf("got %q, %v", body, err)
+			}
+			left, gone, err := w.tailer.Divide(q)
+			must(t, err)
+			if len(left.Cover) != 0 || left.Records != 0 || !slices.Equal(gone.Cover, p.Cover) || gone.Records != 1 {
+				t.Errorf("left %d of %v, gone %d of %v", left.Records, left.Cover, gone.Records, gone.Cover)
+			}
+		})
 	}
 }
 

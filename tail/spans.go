@@ -80,35 +80,41 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 }
 
 // Divide divides the ranges of a payload that ReadSpans cannot build as a whole: left has those
-// that can be read, also with other settings than before, and gone those whose source is gone. A
-// range without pieces is in left. The error is any other error of ReadSpans; left and gone are
-// then not complete.
+// that can be read, also with other settings than before, and gone those whose source is gone.
+// Ranges without pieces stay with the next range that has pieces, whose first record begins in
+// them; those behind all pieces are in left. The error is any other error of ReadSpans; left and
+// gone are then not complete.
 func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
 	left, gone = *p, *p
 	for _, part := range []*record.Payload{&left, &gone} {
 		part.Cover, part.Pieces, part.Records = nil, nil, 0
 	}
+	var cover []record.Extent // ranges without pieces, and the range that follows them
 	for _, x := range p.Cover {
+		cover = append(cover, x)
 		of := *p
-		of.Cover, of.Pieces = []record.Extent{x}, nil
-		to := &left
+		of.Cover, of.Pieces = cover, nil
 		for _, piece := range p.Pieces {
 			if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
 				of.Pieces = append(of.Pieces, piece)
 			}
 		}
-		if len(of.Pieces) > 0 {
-			if _, err := t.ReadSpans(&of); errors.Is(err, ErrSourceGone) {
-				to = &gone
-			} else if err != nil && !errors.Is(err, ErrReshaped) {
-				return left, gone, err
-			}
+		if len(of.Pieces) == 0 {
+			continue
 		}
-		to.Cover, to.Pieces = append(to.Cover, x), append(to.Pieces, of.Pieces...)
+		to := &left
+		if _, err := t.ReadSpans(&of); errors.Is(err, ErrSourceGone) {
+			to = &gone
+		} else if err != nil && !errors.Is(err, ErrReshaped) {
+			return left, gone, err
+		}
+		to.Cover, to.Pieces = append(to.Cover, cover...), append(to.Pieces, of.Pieces...)
 		for _, piece := range of.Pieces {
 			to.Records += piece.Records
 		}
+		cover = nil
 	}
+	left.Cover = append(left.Cover, cover...)
 	return left, gone, nil
 }
 
