@@ -35,18 +35,20 @@ func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
 			f.Close()
 		}
 	}()
-	for _, x := range p.Cover {
+	sent, rest := unsentBehind(p)
+	for _, x := range sent {
 		if err := t.openSource(files, x); err != nil {
 			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
 		}
 	}
 	a := anew{t: t, p: p, out: &Anew{}}
-	for _, x := range p.Cover {
+	for _, x := range sent {
 		if err := a.extent(files[x.File], x); err != nil {
 			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
 		}
 	}
 	a.seal()
+	a.out.Empty = append(a.out.Empty, rest...)
 	return a.out, nil
 }
 
@@ -108,7 +110,7 @@ func (a *anew) extent(f source, x record.Extent) error {
 // spans returns all of x.
 func (a *anew) spans(x record.Extent) (all []record.Span) {
 	for i, piece := range a.p.Pieces {
-		if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
+		if isIn(x, piece) {
 			all = append(all, piece.Span)
 		} else if slices.Contains(extentsBefore(a.p, piece.File, a.p.Pieces[i].Start), x) {
 			return []record.Span{x.Span} // the first record of the piece begins in x

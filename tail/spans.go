@@ -50,7 +50,8 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 			f.Close()
 		}
 	}()
-	for _, x := range p.Cover {
+	sent, _ := unsentBehind(p)
+	for _, x := range sent {
 		if err := t.openSource(files, x); err != nil {
 			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
 		}
@@ -82,20 +83,21 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 // Divide divides the ranges of a payload that ReadSpans cannot build as a whole: left has those
 // that can be read, also with other settings than before, and gone those whose source is gone.
 // Ranges without pieces stay with the next range that has pieces, whose first record begins in
-// them; those behind all pieces are in left. The error is any other error of ReadSpans; left and
-// gone are then not complete.
+// them; those behind all pieces need no source and are in left. The error is any other error of
+// ReadSpans; left and gone are then not complete.
 func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
 	left, gone = *p, *p
 	for _, part := range []*record.Payload{&left, &gone} {
 		part.Cover, part.Pieces, part.Records = nil, nil, 0
 	}
+	sent, rest := unsentBehind(p)
 	var cover []record.Extent // ranges without pieces, and the range that follows them
-	for _, x := range p.Cover {
+	for _, x := range sent {
 		cover = append(cover, x)
 		of := *p
 		of.Cover, of.Pieces = cover, nil
 		for _, piece := range p.Pieces {
-			if piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End {
+			if isIn(x, piece) {
 				of.Pieces = append(of.Pieces, piece)
 			}
 		}
@@ -114,8 +116,25 @@ func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error
 		}
 		cover = nil
 	}
-	left.Cover = append(left.Cover, cover...)
+	left.Cover = append(left.Cover, rest...)
 	return left, gone, nil
+}
+
+// unsentBehind divides the cover of a payload after its last range that has pieces. The ranges in
+// rest hold no byte that was sent: a split leaves such a range if the records behind it are in the
+// other half. Their sources are not needed. A range without pieces in sent has the beginning of
+// the record that goes on in the range after it.
+func unsentBehind(p *record.Payload) (sent, rest []record.Extent) {
+	n := len(p.Cover)
+	for n > 0 && !slices.ContainsFunc(p.Pieces, func(piece record.Piece) bool { return isIn(p.Cover[n-1], piece) }) {
+		n--
+	}
+	return p.Cover[:n], p.Cover[n:]
+}
+
+// isIn reports whether a piece lies in the range x of its file.
+func isIn(x record.Extent, piece record.Piece) bool {
+	return piece.File == x.File && piece.Start >= x.Start && piece.End <= x.End
 }
 
 // rereader makes a body again, piece by piece.

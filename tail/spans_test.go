@@ -206,3 +206,39 @@ func TestReadSpansDeleted(t *testing.T) {
 		t.Errorf("body is %q; want %q", body, made[0].Body)
 	}
 }
+
+// A range of which nothing was sent need not be there to make the payload again. A split
+// leaves such a range to a half: the blank lines before the records that the other half has.
+func TestReadSpansWithARangeOfNothing(t *testing.T) {
+	w, made := sent(t, record.TXT, map[string]string{"a.log": "one\n", "b.log": "\n\ntwo\n"})
+	if len(made) != 2 {
+		t.Fatalf("%d payloads", len(made))
+	}
+	a, b := made[0], made[1]
+	if string(a.Body) != "one\n" {
+		a, b = b, a
+	}
+	p := describe(a)
+	p.Cover = append(slices.Clone(p.Cover), record.Extent{File: b.Cover[0].File, Span: record.Span{End: 2}})
+	w.shut() // a reader may hold the file open, and its bytes with it
+	must(t, os.Remove(w.path("b.log")))
+	w.start()
+	body, err := w.tailer.ReadSpans(p)
+	must(t, err)
+	if string(body) != "one\n" {
+		t.Errorf("body is %q", body)
+	}
+	got, err := w.tailer.ReadAnew(p)
+	must(t, err)
+	if len(got.Parts) != 1 || string(got.Parts[0].Body) != "one\n" || !slices.Equal(got.Empty, p.Cover[1:]) {
+		t.Errorf("read anew: %v, empty %v", got.Parts, got.Empty)
+	}
+	w.shut()
+	must(t, os.Remove(w.path("a.log")))
+	w.start()
+	left, gone, err := w.tailer.Divide(p)
+	must(t, err)
+	if len(left.Pieces) != 0 || len(gone.Cover) != 1 || gone.Records != 1 {
+		t.Errorf("left %v, gone %v", left.Cover, gone.Cover)
+	}
+}
