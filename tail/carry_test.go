@@ -327,6 +327,43 @@ func overFiles(t *testing.T, old, next string) (*world, *record.Payload) {
 	return w, w.taker.unsent[0]
 }
 
+// growing is a quarantine. When it takes the first records, it calls grow.
+type growing struct {
+	*box
+	grow func()
+}
+
+func (g *growing) Put(recs []record.Rejected) error {
+	if grow := g.grow; grow != nil {
+		g.grow = nil
+		grow()
+	}
+	return g.box.Put(recs)
+}
+
+// A message that quarantine has taken is not read again when its first file grows at that moment:
+// what is written there then is a message of its own.
+func TestRefusedMessageIsReadOnce(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.block, w.in().Fields = 1000, map[string]string{"f": strings.Repeat("f", 800)}
+	old, next := criLine("stdout", "P", strings.Repeat("a", 100)), criLine("stdout", "F", strings.Repeat("b", 100))
+	w.keeper = &growing{w.boxed, func() { w.appendTo("a.old", criLine("stdout", "F", "late")) }}
+	w.start()
+	w.appendTo("a.log", old)
+	w.look()
+	w.rename("a.log", "a.old")
+	w.appendTo("a.log", next, criLine("stdout", "F", "c"))
+	w.await("two records", func() bool { return w.boxed.count("in") >= 2 })
+	w.look()
+	got := strings.Join(w.boxed.take("in"), "\n")
+	if len(w.boxed.refused) != 1 || string(w.boxed.refused[0].Data) != old+next || strings.Count(got, `"late"`) != 1 || strings.Count(got, "\n") != 1 {
+		t.Errorf("refused %v, records\n%s", w.boxed.refused, got)
+	}
+	if read, grown := w.boxed.counter("read"), w.boxed.counter(string(record.Grown)); read != 2 || grown != 1 {
+		t.Errorf("%d records were read and %d refused", read, grown)
+	}
+}
+
 // A record that is refused has its bytes of both files.
 func TestRestoreOverFiles(t *testing.T) {
 	old, next := criLine("stdout", "P", "a"), criLine("stderr", "F", "e")+criLine("stdout", "F", "b")

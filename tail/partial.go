@@ -68,10 +68,9 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	return p, w.register(r) // in the journal, so that the message can be read again after a restart
 }
 
-// take moves the readers of all files in which the message that r carries begins to the end of
-// these files, because the message is being handed over. It returns false if one of these files has
-// grown: then the reader of that file continues, and the message is read again.
-func (w *worker) take(r *reader) bool {
+// hasGrown reports whether one of the files has grown in which the message begins that r carries.
+// Then the reader of that file continues, and the message is read again.
+func (w *worker) hasGrown(r *reader) bool {
 	t := w.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,10 +79,19 @@ func (w *worker) take(r *reader) bool {
 			if st, err := t.stat(f); err == nil && st.size != p.from.size {
 				t.stepBack(p.from)
 				t.readyLocked(p.from)
-				return false
+				return true
 			}
 		}
 	}
+	return false
+}
+
+// take moves the readers of all files in which the message that r carries begins to the end of
+// these files, because the message is being handed over.
+func (w *worker) take(r *reader) {
+	t := w.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for p := r.carry; p != nil; {
 		o, end := p.from, p.extents[len(p.extents)-1]
 		o.advance(end.End, end.Mark)
@@ -92,7 +100,6 @@ func (w *worker) take(r *reader) bool {
 		t.readyLocked(o)
 		p = o.carry
 	}
-	return true
 }
 
 // readCarried reads the first record of a file that continues an incomplete message of the file
@@ -183,15 +190,16 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 	if err := w.register(r); err != nil {
 		return err
 	}
+	if w.hasGrown(r) { // asked before quarantine, which cannot give a record back
+		return nil
+	}
 	refused := len(c.Rejected) > 0
 	if refused {
 		if err := w.refuseCarried(r, c.Rejected[0]); err != nil {
 			return err
 		}
 	}
-	if !w.take(r) {
-		return nil
-	}
+	w.take(r)
 	if !refused && c.Records > 0 {
 		c.Pieces = append(c.Pieces[:0], format.Piece{End: int(n), Records: c.Records})
 		c.Lens = unitLens(c.Records, n)
