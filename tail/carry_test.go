@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -204,6 +205,25 @@ func TestLentMessageGoesOn(t *testing.T) {
 	})
 	w.appendTo("a.old", criLine("stdout", "F", "b"))
 	w.look()
+	w.appendTo("a.log", criLine("stdout", "F", "d"))
+	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
+}
+
+// The same, if the old file was closed meanwhile because too many files were open, and grows
+// after the turn with the end of the message in the next file has begun.
+func TestLentMessageOfAClosedFileGoesOn(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().Paths, w.open = []string{w.path("*.log*")}, 0
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", criLine("stdout", "P", "c"))
+	w.look()
+	w.await("a loan of a closed file", func() bool {
+		return slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.carry != nil && r.carry.from.f == nil })
+	})
+	w.taker.set(func() { w.taker.leasing = sync.OnceFunc(func() { w.appendTo("a.log.1", criLine("stdout", "F", "b")) }) })
 	w.appendTo("a.log", criLine("stdout", "F", "d"))
 	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
 }

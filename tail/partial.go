@@ -69,18 +69,20 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 }
 
 // hasGrown reports whether one of the files has grown in which the message begins that r carries.
-// Then the reader of that file continues, and the message is read again.
+// Then the reader of that file continues, and the message is read again. A file that was closed
+// because too many files were open is opened again; one that cannot be opened counts as not grown.
 func (w *worker) hasGrown(r *reader) bool {
-	t := w.t
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for p := r.carry; p != nil; p = p.from.carry {
-		if f := p.from.f; f != nil && p.from.z == nil {
-			if st, err := t.stat(f); err == nil && st.size != p.from.size {
-				t.stepBack(p.from)
-				t.readyLocked(p.from)
-				return true
-			}
+		o := p.from
+		if o.z != nil || o.f == nil && w.reopen(o) != nil {
+			continue
+		}
+		if st, err := w.t.stat(o.f); err == nil && st.size != o.size {
+			w.t.mu.Lock()
+			w.t.stepBack(o)
+			w.t.readyLocked(o)
+			w.t.mu.Unlock()
+			return true
 		}
 	}
 	return false

@@ -37,10 +37,11 @@ type taker struct {
 	unsent  []*record.Payload // while hold
 	unended []*record.Payload // while deaf
 	ends    map[record.File]int64
-	leased  int   // records put into leases
-	put     int   // records that came out as payloads
-	refused int   // leases refused
-	wants   []int // bytes, of the leases that were given
+	leased  int    // records put into leases
+	put     int    // records that came out as payloads
+	refused int    // leases refused
+	wants   []int  // bytes, of the leases that were given
+	leasing func() // called when a lease is given; nil: nothing is
 }
 
 func newTaker(w *world) *taker {
@@ -211,6 +212,9 @@ func (k *taker) Lease(r record.Route, want int, wake func()) (Lease, error) {
 		return nil, nil
 	}
 	k.wants = append(k.wants, want)
+	if k.leasing != nil {
+		k.leasing()
+	}
 	l := &lease{k: k}
 	if k.batcher != nil {
 		b, err := k.batcher.Lease(r, want, wake)
