@@ -140,7 +140,7 @@ func TestOneThatNeverFits(t *testing.T) {
 
 // A disk that fails is told once, whatever names are tried, with what to do.
 func TestFailingDiskIsToldOnce(t *testing.T) {
-	f := func(kind string) {
+	f := func(kind string, recs ...record.Rejected) {
 		t.Helper()
 		fs := faultfs.New("/state")
 		fails := false
@@ -156,12 +156,12 @@ func TestFailingDiskIsToldOnce(t *testing.T) {
 		defer s.Close()
 		fails = true
 		for range 5 {
-			if err := s.Put([]record.Rejected{rejected(1)}); !errors.Is(err, faultfs.NoSpace) {
-				t.Errorf("%s: %v", kind, err)
+			if err := s.Put(recs); !errors.Is(err, faultfs.NoSpace) {
+				t.Errorf("%s of %d: %v", kind, len(recs), err)
 			}
 		}
 		if st := s.State(); !errors.Is(st.Err, faultfs.NoSpace) || log.count(keepsNot) != 1 || log.count("make room on the disk") != 1 {
-			t.Errorf("%s: %+v, log\n%s", kind, st, &log.b)
+			t.Errorf("%s of %d: %+v, log\n%s", kind, len(recs), st, &log.b)
 		}
 		fails = false
 		must(t, s.Put([]record.Rejected{rejected(2)}))
@@ -172,10 +172,10 @@ func TestFailingDiskIsToldOnce(t *testing.T) {
 			t.Errorf("%s: %v %v", kind, got, err)
 		}
 	}
-	f("create")
-	f("write")
-	f("sync")
-	f("syncdir")
+	for _, kind := range []string{"create", "write", "sync", "syncdir"} {
+		f(kind, rejected(1))
+		f(kind, rejected(1), rejected(3)) // recovery, for one, does not try again with fewer
+	}
 }
 
 // A disk that hangs holds up neither State nor whoever puts, and is told once.

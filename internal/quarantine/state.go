@@ -48,18 +48,18 @@ func (s *Store) refresh() {
 	}
 }
 
-// settle notes how a write of n bytes, the lines of so many records, ended. An error of several records
-// is not reported as trouble yet: the caller of Put may try again with fewer. No write may run
+// settle notes how a write of n bytes, the lines of so many records, ended. A lack of room for several
+// records is not reported as trouble yet: the caller of Put may try again with fewer. No write may run
 // meanwhile.
 func (s *Store) settle(err error, records int, n int64) {
 	s.mu.Lock()
 	s.state.Bytes = s.size
-	alone := err == nil || records == 1
-	if alone {
+	told := records == 1 || !errors.Is(err, ErrFull)
+	if told {
 		s.wanted = n
 	}
 	s.mu.Unlock()
-	if alone && !errors.Is(err, ErrClosed) {
+	if told && !errors.Is(err, ErrClosed) {
 		s.disk.Report(err)
 	}
 }
