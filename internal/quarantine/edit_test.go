@@ -176,6 +176,38 @@ func TestWhatWasBeingSentAgainIsNamed(t *testing.T) {
 	}
 }
 
+// TestANoteThatOpenCouldNotSettleStays: if the disk does not let a start mark what was being sent
+// again, nothing is sent in place of its note, and the next start marks it.
+func TestANoteThatOpenCouldNotSettleStays(t *testing.T) {
+	fs := faultfs.New("/state")
+	s := filled(t, fs)
+	must(t, s.Begin(Requeue{Batch: "b7", Lines: []string{"1:2", "2:3"}}))
+	must(t, s.Close())
+	fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+		if op.Kind == "create" {
+			v.Err = faultfs.NoSpace
+		}
+		return v
+	}
+	s = open(t, fs, blocking)
+	fs.Judge = nil
+	if err := s.Begin(Requeue{Batch: "b8", Lines: []string{"1:1"}}); !errors.Is(err, faultfs.NoSpace) || !strings.Contains(err.Error(), "the next start tries again") {
+		t.Errorf("something else is sent again: %v", err)
+	}
+	must(t, s.Close())
+	must(t, open(t, fs, blocking).Close())
+	equal(t, "after the next start", texts(t, fs), "1:1 0 BadRequest", "1:2 1 BadRequest perhaps b7", "1:3 2 BadRequest", "2:1 3 BadRequest", "2:2 4 BadRequest", "2:3 5 BadRequest perhaps b7")
+	const damaged = `{"batch":"b7"`
+	fs.SetContent(dir+"/"+requeueName, []byte(damaged))
+	s = open(t, fs, blocking)
+	if err := s.Begin(Requeue{Batch: "b8", Lines: []string{"1:1"}}); err == nil || !strings.Contains(err.Error(), "requeue.json is damaged") {
+		t.Errorf("beside a damaged note: %v", err)
+	}
+	if got := string(fs.Content(dir + "/" + requeueName)); got != damaged {
+		t.Errorf("the damaged note is %q", got)
+	}
+}
+
 // TestAcceptedCostsItsIDs: what was accepted is gone at once, also from a listing, without a
 // write to the file that it lay in; the next Edit removes its bytes, and so does Open.
 func TestAcceptedCostsItsIDs(t *testing.T) {

@@ -167,7 +167,8 @@ func (s *Store) End() error {
 
 // resolve handles what a process left that ended while it sent records again. It removes the lines that
 // were accepted, and marks those whose outcome is not known (Entry.Perhaps). If the disk does not let
-// it, the note of Begin stays for the next start. Only Open calls it.
+// it, the note of Begin stays for the next start, and until then nothing is sent again, because Begin
+// would write over it. Only Open calls it.
 func (s *Store) resolve() {
 	if s.sent, s.sentErr = readSent(s.o.FS, s.dir); s.sentErr != nil {
 		s.o.Logger.Error("cannot read which requeued records were accepted; requeue is refused, because accepted records could be stored twice", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
@@ -179,9 +180,6 @@ func (s *Store) resolve() {
 		}
 	}
 	r, err := s.begun()
-	if errors.Is(err, durable.ErrVersion) {
-		s.sentErr = err
-	}
 	if r != nil {
 		r.Lines = slices.DeleteFunc(r.Lines, func(id string) bool { return s.sent[id] })
 	}
@@ -203,7 +201,8 @@ func (s *Store) resolve() {
 			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
 	}
 	if err != nil {
-		s.o.Logger.Error("records of an interrupted requeue could not be marked in quarantine as perhaps stored; they stay there, and the next start tries again", "err", err, "fix", Fix(err))
+		s.sentErr = fmt.Errorf("an interrupted requeue is not settled, the next start tries again: %w", err)
+		s.o.Logger.Error("records of an interrupted requeue could not be marked in quarantine as perhaps stored; they stay there, requeue is refused, and the next start tries again", "err", err, "fix", Fix(err))
 	}
 }
 
@@ -215,7 +214,7 @@ func (s *Store) begun() (*Requeue, error) {
 	}
 	var later struct{ Version int }
 	if err := json.Unmarshal(b, &later); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s is damaged; look in the table for the records that were requeued last, then remove it: %w", requeueName, err)
 	}
 	if later.Version > noteVersion {
 		return nil, fmt.Errorf("%s has version %d, and this program knows %d: %w", requeueName, later.Version, noteVersion, durable.ErrVersion)
