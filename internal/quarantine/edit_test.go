@@ -3,9 +3,11 @@ package quarantine
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kusto-agent/internal/durable"
@@ -206,6 +208,31 @@ func TestANoteThatOpenCouldNotSettleStays(t *testing.T) {
 	if got := string(fs.Content(dir + "/" + requeueName)); got != damaged {
 		t.Errorf("the damaged note is %q", got)
 	}
+}
+
+// unmade is a disk that cannot tell whether a folder is there when it is to be made, and can be read.
+type unmade struct{ *faultfs.FS }
+
+func (unmade) Mkdir(dir string) error { return &os.PathError{Op: "mkdir", Path: dir, Err: syscall.EIO} }
+
+// TestNotesStayWhereOpenKnowsNoFile: a start that could not list the files neither removes what
+// says which lines were accepted, nor the note of those in doubt. The next start settles both.
+func TestNotesStayWhereOpenKnowsNoFile(t *testing.T) {
+	fs := faultfs.New("/state")
+	s := filled(t, fs)
+	must(t, s.Accepted(t.Context(), []string{"1:1", "2:1"}))
+	must(t, s.Begin(Requeue{Batch: "b7", Lines: []string{"1:2", "2:3"}}))
+	must(t, s.Close())
+	was := texts(t, fs)
+	s = open(t, unmade{fs}, blocking)
+	equal(t, "after a start that listed no file", texts(t, fs), was...)
+	if err := s.Begin(Requeue{Batch: "b8", Lines: []string{"1:3"}}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("something else is sent again: %v", err)
+	}
+	must(t, s.Close())
+	must(t, open(t, fs, blocking).Close())
+	equal(t, "after the next start", texts(t, fs), "1:2 1 BadRequest perhaps b7", "1:3 2 BadRequest", "2:2 4 BadRequest", "2:3 5 BadRequest perhaps b7")
+	must(t, open(t, unmade{fs}, blocking).Begin(Requeue{Batch: "b9", Lines: []string{"1:3"}})) // there is no note any more
 }
 
 // TestAcceptedCostsItsIDs: what was accepted is gone at once, also from a listing, without a

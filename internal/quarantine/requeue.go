@@ -168,8 +168,9 @@ func (s *Store) End() error {
 // resolve handles what a process left that ended while it sent records again. It removes the lines that
 // were accepted, and marks those whose outcome is not known (Entry.Perhaps). If the disk does not let
 // it, the note of Begin stays for the next start, and until then nothing is sent again, because Begin
-// would write over it. Only Open calls it.
-func (s *Store) resolve() {
+// would write over it. The same holds if unlisted is not nil, the error because of which s.files lacks
+// the files of the folder. Only Open calls it.
+func (s *Store) resolve(unlisted error) {
 	if s.sent, s.sentErr = readSent(s.o.FS, s.dir); s.sentErr != nil {
 		s.o.Logger.Error("cannot read which requeued records were accepted; requeue is refused, because accepted records could be stored twice", "file", sentName, "err", cause(s.sentErr), "fix", Fix(s.sentErr))
 	}
@@ -188,6 +189,9 @@ func (s *Store) resolve() {
 	}
 	if err == nil && r == nil {
 		r = &Requeue{}
+	}
+	if err == nil {
+		err = unlisted
 	}
 	if err == nil {
 		_, err = s.edit(r.Lines, func(e *Entry) bool { e.Perhaps = r.Batch; return true })

@@ -95,7 +95,7 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	if err != nil {
 		s.disk.Report(fmt.Errorf("open quarantine: %w", cause(err))) // the text of look, so that it is logged once
 	}
-	s.resolve()
+	s.resolve(err)
 	return s, nil
 }
 
