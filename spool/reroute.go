@@ -12,6 +12,10 @@ import (
 // written again under its own id before the old copy ends, so that a crash leaves at least one copy,
 // of which the newest counts. While a payload moves, nobody else gets it. If one cannot be read or
 // written now, the error says so; those moved before stay moved.
+//
+// While Reroute runs, Done and Return may be called only for a payload that their caller has from Next
+// or Hold, and Put only for one that does not wait in the spool: a payload that Next gives to Reroute
+// must stay given until Reroute itself ends or returns it.
 func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Payload) bool) (moved int, err error) {
 	var kept []record.BatchID
 	defer func() {
@@ -29,8 +33,8 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 			return moved, fmt.Errorf("read the oldest payload for %v", from)
 		}
 		s.mu.Lock()
-		t := s.out[frame]
-		t.payload = nil // so that payloads that are kept do not hold their bodies in memory
+		t := s.out[frame] // not nil, since nobody else ends it
+		t.payload = nil   // so that payloads that are kept do not hold their bodies in memory
 		s.mu.Unlock()
 		if only != nil && !only(p) {
 			kept = append(kept, frame)
