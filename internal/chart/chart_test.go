@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,6 +156,40 @@ func TestScreens(t *testing.T) {
 			if err := c.SVG(&picture); err != nil || xml.Unmarshal([]byte(picture.String()), new(any)) != nil {
 				t.Errorf("%s: %v: %.500s", kind, err, picture.String())
 			}
+		}
+	}
+}
+
+// TestBarsOfUnequalSize: each value has a bar on its side of zero and within the screen, also one
+// that is very small beside one of the other sign.
+func TestBarsOfUnequalSize(t *testing.T) {
+	for _, rows := range [][]string{
+		{`["a",-0.001]`, `["b",1000]`},
+		{`["a",-1000]`, `["b",0.001]`},
+		{`["a",-1.7e308]`, `["b",1.7e308]`},
+	} {
+		c, err := built(t, Spec{Kind: Bar}, "s:string n:real", rows...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		const width = 40
+		if err := c.Draw(&text, Screen{Width: width, Height: 10}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(text.String(), "\n")
+		var from, behind [2]int
+		for i := range from {
+			if n := ansi.StringWidth(lines[i]); n > width {
+				t.Errorf("%v: a line of %d: %s", rows, n, lines[i])
+			}
+			_, bar, _ := strings.Cut(lines[i], "│")
+			from[i] = strings.Index(bar, "█")
+			behind[i] = from[i] + strings.Count(bar, "█")
+		}
+		below := slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "-") })
+		if from[below] < 0 || behind[below] != from[1-below] {
+			t.Errorf("%v: the bar below 0 is at %d to %d, the other begins at %d\n%s", rows, from[below], behind[below], from[1-below], text.String())
 		}
 	}
 }

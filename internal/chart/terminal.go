@@ -185,6 +185,12 @@ func (c *Chart) bars(b *strings.Builder, s Screen) {
 		high = 1
 	}
 	zero := int(math.Round(-low / (high - low) * float64(room)))
+	if low < 0 { // each direction in which there are bars has at least one column
+		zero = max(zero, 1)
+	}
+	if high > 0 {
+		zero = min(zero, room-1)
+	}
 	for i, x := range c.X {
 		for j, one := range c.Series {
 			name := ""
@@ -202,14 +208,12 @@ func (c *Chart) bars(b *strings.Builder, s Screen) {
 			if size == 0 && v != 0 { // too small to be seen otherwise
 				size = 1
 			}
-			left := max(zero-size, 0)
-			if v >= 0 {
-				left = zero
-			}
-			bar := strings.Repeat(" ", left) + s.paint(j, strings.Repeat(s.plain(j), min(size, room)))
+			left := zero
 			if v < 0 {
-				bar += strings.Repeat(" ", zero-left-size)
+				size = min(size, zero)
+				left -= size
 			}
+			bar := strings.Repeat(" ", left) + s.paint(j, strings.Repeat(s.plain(j), min(size, room-left)))
 			b.WriteString(labelled(name, label) + " │" + bar + " " + figure(v) + "\n")
 		}
 	}
