@@ -195,14 +195,18 @@ func number(cell json.RawMessage) float64 {
 }
 
 // place returns the position of a cell on the x axis of a line chart: its number, or a time in seconds
-// since 1970. ok is false if the cell has neither, such as a null.
+// since 1970. If the cell has neither, such as a null, ok is false and at is NaN, which is sorted before
+// all numbers.
 func (b *builder) place(cell json.RawMessage) (at float64, ok bool) {
 	if !b.c.IsTime {
 		at = number(cell)
 		return at, !math.IsNaN(at)
 	}
 	t, err := time.Parse(time.RFC3339Nano, query.CellText(cell))
-	return float64(t.UnixNano()) / 1e9, err == nil
+	if err != nil {
+		return math.NaN(), false
+	}
+	return float64(t.Unix()) + float64(t.Nanosecond())/1e9, true
 }
 
 // add adds the values of a row to the chart, each to its series at the place on the x axis that the
@@ -375,7 +379,8 @@ func figure(v float64) string {
 // timeFigure returns the time at, in seconds since 1970, as text in UTC. It is as precise as an axis
 // needs that is length seconds long.
 func timeFigure(at, length float64) string {
-	t := time.Unix(0, int64(at*1e9)).UTC()
+	seconds, fraction := math.Modf(at)
+	t := time.Unix(int64(seconds), int64(fraction*1e9)).UTC()
 	switch {
 	case length >= 3*24*3600:
 		return t.Format("2006-01-02")

@@ -97,6 +97,8 @@ func TestBuilt(t *testing.T) {
 	f("[a] p: n[1] p: m[2]", Spec{Kind: Bar}, "x:string s:string n:int m:int", `["a","p",1,2]`)
 	f("[1] m[2]", Spec{Kind: Column, XColumn: "n", YColumns: []string{"m"}, Series: []string{"none"}}, "x:string n:int m:int", `["a",1,2]`)
 	f("[2026-01-01 2026-01-02 03:00:00] n[2 1]", Spec{Kind: Column}, "t:datetime n:int", `["2026-01-02T03:00:00Z",1]`, `["2026-01-01T00:00:00.0000000Z",2]`)
+	f("[null 0001-01-01 1700-01-01 2026-01-01 9999-01-01] n[4 3 5 2 1]", Spec{Kind: Bar}, "t:datetime n:int", `["9999-01-01T00:00:00Z",1]`, `["2026-01-01T00:00:00Z",2]`, `["0001-01-01T00:00:00Z",3]`, `[null,4]`, `["1700-01-01T00:00:00Z",5]`)
+	f("[] n[-6.21355968e+10 2.533707648e+11][2 1]", Spec{Kind: Time}, "t:datetime n:long", `["9999-01-01T00:00:00Z",1]`, `["0001-01-01T00:00:00Z",2]`)
 	f("[null a] n[1 2]", Spec{Kind: Pie}, "s:dynamic n:int m:int", `[null,1,5]`, `["a",2,6]`)
 	f("timechart wants a datetime and a number; the result has s:string, n:long", Spec{Kind: Time}, "s:string n:long", `["a",1]`)
 	f("barchart wants a column for its places and a number; the result has s:string", Spec{Kind: Bar}, "s:string", `["a"]`)
@@ -191,6 +193,18 @@ func TestBarsOfUnequalSize(t *testing.T) {
 		if from[below] < 0 || behind[below] != from[1-below] {
 			t.Errorf("%v: the bar below 0 is at %d to %d, the other begins at %d\n%s", rows, from[below], behind[below], from[1-below], text.String())
 		}
+	}
+}
+
+// TestEndsOfTimeAxis: the ends of an axis are labelled with their dates, whatever the year is.
+func TestEndsOfTimeAxis(t *testing.T) {
+	c, err := built(t, Spec{Kind: Time}, "t:datetime n:long", `["0001-01-01T00:00:00Z",1]`, `["9999-01-01T00:00:00Z",2]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := c.ends()
+	if got := c.place(first) + " " + c.place(last); got != "0001-01-01 9999-01-01" {
+		t.Errorf("got %s", got)
 	}
 }
 
