@@ -115,7 +115,6 @@ func (e *Editor) Acted() []bool { return e.acted }
 // redact returns rec as the redact rules change it: rec itself if none acts, else memory that is
 // valid until the next call. ok is false if rec is a JSON record that cannot be parsed.
 func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
-	rules := e.set.redact
 	if e.kind != Row && !e.mayRedact(rec) {
 		return rec, true
 	}
@@ -126,14 +125,7 @@ func (e *Editor) redact(rec []byte) (out []byte, ok bool) {
 	case Row:
 		e.row(rec)
 	default:
-		e.places = e.places[:0] // how far the record is on the path of each rule: at its beginning
-		for i := range rules {
-			place := 0
-			if rules[i].member == "" {
-				place = len(rules[i].member)
-			}
-			e.places = append(e.places, place)
-		}
+		e.places = append(e.places[:0], make([]int, len(e.set.redact))...) // on the path of each rule, at its beginning
 		if !e.object(rec) {
 			return nil, false
 		}
