@@ -103,8 +103,8 @@ func (l *Layout) Append(dst, text []byte, dated int64) (_ []byte, ok bool) {
 }
 
 // isoTime parses a time of ISO 8601 as logs have it: with T or a space before the hour, a
-// fraction behind a point or a comma, and a zone or none, for which zone is used. ok is false if
-// text is no such time.
+// fraction behind a point or a comma, and a zone, with or without a space before it, or none, for
+// which zone is used. ok is false if text is no such time.
 func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 	const date = "2006-01-02T15:04:05"
 	if len(text) < len(date) || text[10] != 'T' && text[10] != ' ' {
@@ -124,7 +124,7 @@ func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 		end = end[1+n:]
 	}
 	form := date[:10] + string(text[10]) + date[11:]
-	if len(end) > 3 && end[0] == ' ' { // a space before the zone
+	if len(end) > 1 && end[0] == ' ' { // a space before the zone
 		form, end = form+" ", end[1:]
 	}
 	switch {
