@@ -71,7 +71,8 @@ func run(agents int, docs string) error {
 }
 
 // table returns the table of results for the page docs/fleets.md, as Markdown: a sentence about what
-// all fleets have in common, and a row for each fleet.
+// all fleets have in common, and a row for each fleet. Agents that were not done within the limit have
+// never been.
 func table(all []played) string {
 	var b strings.Builder
 	f := all[0]
@@ -79,13 +80,14 @@ func table(all []played) string {
 		f.Agents, f.Every, f.Outage, f.Slots, f.Takes, float64(f.Slots)/f.Takes.Seconds(), f.Made, short(f.Ideal(f.History)))
 	b.WriteString("| | requests in the outage | requests after it | for each payload | most in a second | first agent done | half of them | last | fairness at half |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range all {
-		n := len(p.Done)
-		last := "never"
-		if n == p.Agents {
-			last = short(p.Done[n-1])
+		done := func(agent int) string {
+			if agent >= len(p.Done) {
+				return "never"
+			}
+			return short(p.Done[agent])
 		}
 		fmt.Fprintf(&b, "| %s | %d | %d | %.2f | %d | %s | %s | %s | %.2f |\n", p.name, p.Probes, p.Requests,
-			float64(p.Requests)/float64(p.Accepted), p.Peak(), short(p.Done[0]), short(p.Done[n/2]), last, p.Fairness)
+			float64(p.Requests)/float64(p.Accepted), p.Peak(), done(0), done(p.Agents/2), done(p.Agents-1), p.Fairness)
 	}
 	return b.String()
 }
