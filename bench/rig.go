@@ -225,7 +225,8 @@ func (r *Rig) reset() error {
 
 // report is what the sink holds; counting it takes a while.
 func (r *Rig) report() (rep Report, err error) {
-	return rep, r.get("/report", &rep)
+	err = r.get("/report", &rep)
+	return rep, err
 }
 
 // await returns when so many bytes have arrived at the sink, or p has ended.

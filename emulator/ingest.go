@@ -124,7 +124,8 @@ func (c *call) admit() (target, *refusal) {
 	if schema == nil { // every name exists
 		return t, nil
 	}
-	return t, c.resolve(&t, schema, principal)
+	bad = c.resolve(&t, schema, principal)
+	return t, bad
 }
 
 // query checks the parameters of the URL and returns the stream format. Only the three documented

@@ -55,7 +55,8 @@ func (q asked) read() (p properties, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return p, nil
 	}
-	return p, json.Unmarshal(raw, &p)
+	err = json.Unmarshal(raw, &p)
+	return p, err
 }
 
 // literals returns the query parameters as text: the content of a JSON string, else the JSON itself.

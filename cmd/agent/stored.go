@@ -83,7 +83,8 @@ func oneOf(name, command string) cobra.PositionalArgs {
 // flag is wrong.
 func (k *kept) choose(ids []string) (stored.Filter, error) {
 	k.filter.IDs = ids
-	return k.filter, k.filter.Check(time.Now())
+	err := k.filter.Check(time.Now())
+	return k.filter, err
 }
 
 // load reads the configuration that --config names, and keeps it in k.cfg. It fails if its

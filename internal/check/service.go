@@ -62,7 +62,8 @@ func FindService(ctx context.Context, name string) (Service, error) {
 		return s, nil
 	}
 	s.User = who
-	return s, s.identify(u, extra)
+	err = s.identify(u, extra)
+	return s, err
 }
 
 // unitSettings returns the properties that systemd has for the unit of the agent; nil if systemctl

@@ -80,7 +80,8 @@ func (t Traced) Shown(input string) (Shown, error) {
 	each(doc, "", func(path string, n *yaml.Node) {
 		s.From[path] = t.origin(renumbered(path, first), n.Value)
 	})
-	return s, doc.Decode(&s.Config)
+	err = doc.Decode(&s.Config)
+	return s, err
 }
 
 // Shown is an effective configuration with the origins of its values.

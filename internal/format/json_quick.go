@@ -50,7 +50,8 @@ func (s *Scanner) quickJSON(data []byte, n int) (ok, beyond bool) {
 		data = s.padded
 	}
 	data = data[:n+quickRoom] // a number is not read further than this
-	return s.closing.find(data, n) && s.closing.fit(data, n), s.closing.high&eighthBits != 0
+	ok = s.closing.find(data, n) && s.closing.fit(data, n)
+	return ok, s.closing.high&eighthBits != 0
 }
 
 // closing is where the strings of a record of n bytes end: the bit of each quote

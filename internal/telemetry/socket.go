@@ -99,8 +99,9 @@ func (c *Control) listen() (net.Listener, error) {
 	}
 	defer done()
 	lc := net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) error {
-		var err error
-		return errors.Join(conn.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }), err)
+		var refused error
+		err := conn.Control(func(fd uintptr) { refused = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, refused)
 	}}
 	ln, err := lc.Listen(context.Background(), "unix", addr)
 	if err != nil {

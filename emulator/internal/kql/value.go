@@ -375,7 +375,8 @@ func arrayOf(v any) (list []json.RawMessage, ok bool) {
 	if !is || len(bytes.TrimSpace(raw)) == 0 || bytes.TrimSpace(raw)[0] != '[' {
 		return nil, false
 	}
-	return list, json.Unmarshal(raw, &list) == nil
+	ok = json.Unmarshal(raw, &list) == nil
+	return list, ok
 }
 
 // dynamicOf converts any value to a dynamic one. A real keeps a decimal point, so that it stays a
