@@ -179,7 +179,8 @@ func sameKind(a, b any) bool {
 // ==, != and in. The other comparisons need an order, which strings, guids and bools do not have.
 func comparable(a, b string, equality bool) bool {
 	plain := func(t string) bool { return isNumber(t) || t == "bool" || t == "string" }
-	if a == "dynamic" && b == "dynamic" || !equality && (a == "string" || b == "string" || a == "guid" || a == "bool") {
+	ordered := func(t string) bool { return t != "string" && t != "guid" && t != "bool" }
+	if a == "dynamic" && b == "dynamic" || !equality && !(ordered(a) && ordered(b)) {
 		return false
 	}
 	return isNumber(a) && isNumber(b) || a == b || a == "dynamic" && plain(b) || b == "dynamic" && plain(a)
