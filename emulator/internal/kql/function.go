@@ -807,7 +807,17 @@ func init() {
 			}
 			return slices.Contains(keys, textOf(v[1]))
 		})},
-		"range": {params: "aa?a", typ: "dynamic", of: rangeOf},
+		"range": {params: "aa?a", typeOf: func(args []expression) string {
+			step := "long"
+			switch {
+			case len(args) == 3:
+				step = args[2].typ
+			case args[0].typ == "datetime" || args[0].typ == "timespan":
+				step = "timespan"
+			}
+			rangeType(args[0].typ, args[1].typ, step)
+			return "dynamic"
+		}, of: rangeOf},
 	}
 }
 

@@ -284,10 +284,7 @@ func (s *scope) rangeTable(c *Cursor) *Table {
 		}
 		part[i] = s.sum(c)
 	}
-	typ := arithmeticType("+", part[0].typ, part[2].typ)
-	if typ == "" || !comparable(typ, part[1].typ, false) {
-		panic(semantic("range: from %s to %s by steps of %s", part[0].typ, part[1].typ, part[2].typ))
-	}
+	typ := rangeType(part[0].typ, part[1].typ, part[2].typ)
 	t := &Table{Columns: []Column{{name, typ}}}
 	x, last, step := converted(typ, part[0].of(nil)), part[1].of(nil), part[2].of(nil)
 	if x == nil || last == nil || step == nil {
@@ -299,6 +296,17 @@ func (s *scope) rangeTable(c *Cursor) *Table {
 		s.made(1)
 	}
 	return t
+}
+
+// rangeType returns the type of the values from first to last by steps, for the types of the three. It
+// panics with a Fault, which ends the query, for types that are not those of a range: numbers, times
+// with timespans as steps, or timespans.
+func rangeType(first, last, step string) string {
+	typ := arithmeticType("+", first, step)
+	if typ == "" || last == "dynamic" || !comparable(first, last, false) || !comparable(typ, last, false) {
+		panic(semantic("range: from %s to %s by steps of %s", first, last, step))
+	}
+	return typ
 }
 
 // where reads a predicate and returns the rows for which it is true: not those for which it is null.
