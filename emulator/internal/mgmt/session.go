@@ -71,7 +71,7 @@ func Denied(principal, operation, resource string) *Refusal {
 // when the session can be used.
 func (se *Session) Open(name string, must bool) *Refusal {
 	se.Schema = se.Catalog.latest()
-	se.DatabaseName = name
+	se.DatabaseName, se.db = name, nil
 	if se.Schema != nil {
 		if n, db := se.Schema.Database(name); db != nil {
 			se.DatabaseName, se.db = n, db

@@ -2,6 +2,7 @@ package mgmt
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -62,5 +63,36 @@ func TestReadOnlyClearIsRefused(t *testing.T) {
 	var bad *Refusal
 	if _, _, err := se.Run(".clear database cache streamingingestion schema"); !errors.As(err, &bad) || bad.Code != "BadRequest_RequestReadonly" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestShownDatabaseIsTheNamedOne: in an open schema a database that it does not have is shown as an
+// empty one, without anything of the database of the request.
+func TestShownDatabaseIsTheNamedOne(t *testing.T) {
+	t.Parallel()
+	s, err := LoadSchema(strings.NewReader(`{"open": true, "databases": {"D": {"streaming": false, "ingestors": ["agent"], "tables": {"Cats": {"columns": "a:long"}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var catalog Catalog
+	catalog.Set(s, time.Time{})
+	for what, of := range map[string]string{"schema as json": "Cats", "policy streamingingestion": "false", "principals": "agent"} {
+		shown := func(database string) string {
+			se := &Session{Catalog: &catalog}
+			if bad := se.Open("D", true); bad != nil {
+				t.Fatal(bad)
+			}
+			r, _, err := se.Run(".show database " + database + " " + what)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("%s", r.Rows)
+		}
+		if got := shown("D"); !strings.Contains(got, of) {
+			t.Errorf("%s: got %s, want %s in it", what, got, of)
+		}
+		if got := shown("Other"); strings.Contains(got, of) {
+			t.Errorf("%s of another database: got %s", what, got)
+		}
 	}
 }
