@@ -227,7 +227,7 @@ func (e mappingElement) read() (c MappingColumn, err error) {
 }
 
 // alter runs .alter and .alter-merge of a mapping and of the streaming ingestion policy of a table or
-// the database. The result is the mapping or the policy after the change.
+// a database, which may be another one than that of the request. The result is the mapping or the policy after the change.
 func (se *Session) alter(c *kql.Cursor) *Result {
 	verb := verbOf(c)
 	if c.Words("table") {
@@ -240,7 +240,7 @@ func (se *Session) alter(c *kql.Cursor) *Result {
 		return se.tablePolicy(name, se.TableOf(name))
 	}
 	if c.Word("database") {
-		c.Name() // ignored: the command changes the database of the request
+		se.enter(c.Name())
 		p := se.policy(c)
 		se.change(func(db *Database) {
 			held := on(db.Streaming) // a policy that is not set is on
@@ -298,15 +298,21 @@ func (s *streamingPolicy) put(p *policyDocument, verb string) {
 }
 
 // deletePolicy runs .delete table or database NAME policy streamingingestion. The result is the row of
-// the policy, which is null now. A database is always that of the request, whatever NAME is.
+// the policy, which is null now. The database may be another one than that of the request.
 func (se *Session) deletePolicy(c *kql.Cursor) *Result {
-	se.mayChange("AlterStreamingIngestionPolicy", nil)
-	of := c.Next().Text
+	table := c.Word("table")
+	if !table && !c.Word("database") {
+		panic(c.Fault("want table or database"))
+	}
 	name := c.Name()
+	if !table {
+		se.enter(name)
+	}
+	se.mayChange("AlterStreamingIngestionPolicy", nil)
 	if !c.Words("policy", "streamingingestion") {
 		panic(c.Fault("want policy streamingingestion"))
 	}
-	if strings.EqualFold(of, "table") {
+	if table {
 		se.changeTable(name, func(t *Table) { t.streamingPolicy = streamingPolicy{} })
 		return se.tablePolicy(name, &Table{})
 	}
@@ -382,12 +388,15 @@ func (se *Session) dbOrNone() *Database {
 }
 
 // addPrincipals runs .add table or database NAME ROLE ('aadapp=…', …). A role with a nil list, which
-// everyone has, stays so. The result lists the principals. A database is always that of the request,
-// whatever NAME is.
+// everyone has, stays so. The result lists the principals. The database may be another one than that of
+// the request.
 func (se *Session) addPrincipals(c *kql.Cursor) *Result {
-	se.mayChange("AddPrincipal", nil)
 	of := strings.ToLower(c.Next().Text)
 	name := c.Name()
+	if of == "database" {
+		se.enter(name)
+	}
+	se.mayChange("AddPrincipal", nil)
 	role := strings.ToLower(c.Next().Text)
 	c.Want("(")
 	var ids []string

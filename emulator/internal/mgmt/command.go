@@ -286,17 +286,23 @@ func (m *Mapping) document() json.RawMessage {
 	return kql.JSON(all)
 }
 
+// enter switches the session to the database that a command names. It panics with a kql.Fault, which
+// ends the command with a refusal, unless the database exists and is readable for the caller.
+func (se *Session) enter(name string) {
+	if strings.EqualFold(name, se.DatabaseName) {
+		return
+	}
+	if bad := se.Open(name, true); bad != nil {
+		panic(bad.fault())
+	}
+}
+
 // showDatabase runs .show database [NAME] …: its schema, streaming policy or principals. A name
 // switches the session to that database, which has to exist and to be readable for the caller.
 func (se *Session) showDatabase(c *kql.Cursor) *Result {
 	// Anything else than these words is the name of a database, and so is a word in brackets.
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
-		name := c.Name()
-		if !strings.EqualFold(name, se.DatabaseName) {
-			if bad := se.Open(name, true); bad != nil {
-				panic(bad.fault())
-			}
-		}
+		se.enter(c.Name())
 	}
 	db := cmp.Or(se.db, &Database{})
 	switch {

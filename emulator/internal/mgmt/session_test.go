@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -94,5 +95,56 @@ func TestShownDatabaseIsTheNamedOne(t *testing.T) {
 		if got := shown("Other"); strings.Contains(got, of) {
 			t.Errorf("%s of another database: got %s", what, got)
 		}
+	}
+}
+
+// TestCommandsChangeTheNamedDatabase: a command about a database changes the one that it names, for
+// those who may change that one, and leaves the database of the request as it is.
+func TestCommandsChangeTheNamedDatabase(t *testing.T) {
+	t.Parallel()
+	s, err := LoadSchema(strings.NewReader(`{"databases": {"D": {"admins": ["one"], "ingestors": []}, "Other": {"admins": ["two"], "viewers": ["one"], "ingestors": []}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var catalog Catalog
+	catalog.Set(s, time.Time{})
+	run := func(caller, text string) (string, error) {
+		se := &Session{Catalog: &catalog, Caller: caller}
+		se.Schema, se.DatabaseName, se.db = s, "D", s.Databases["D"]
+		r, _, err := se.Run(text)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s", r.Rows), nil
+	}
+	changed := func(text, want string) {
+		t.Helper()
+		if _, err := run("one", text); err == nil || catalog.latest() != s {
+			t.Errorf("%s of one who may change the database of the request alone: %v", text, err)
+		}
+		got, err := run("two", text)
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, %v, want %s in it", text, got, err, want)
+		}
+		if before, now := s.Databases["D"], catalog.latest().Databases["D"]; !reflect.DeepEqual(before, now) {
+			t.Errorf("%s: the database of the request was %+v and is %+v", text, before, now)
+		}
+		s = catalog.latest()
+	}
+	changed(".alter database other policy streamingingestion disable", `[Other]`)
+	if p := s.Databases["Other"].Streaming; p == nil || *p {
+		t.Error(".alter did not change the policy")
+	}
+	changed(".delete database Other policy streamingingestion", `[Other]`)
+	if s.Databases["Other"].Streaming != nil {
+		t.Error(".delete did not remove the policy")
+	}
+	changed(".add database Other ingestors ('aadapp=agent')", "agent")
+	var bad *Refusal
+	if _, err := run("one", ".alter database Nope policy streamingingestion disable"); !errors.As(err, &bad) || bad.Code != "BadRequest_EntityNotFound" {
+		t.Errorf("a database that does not exist: %v", err)
+	}
+	if _, err := run("one", ".delete cluster D policy streamingingestion"); err == nil {
+		t.Error("what is neither a table nor a database has a policy")
 	}
 }
