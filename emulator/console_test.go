@@ -3,9 +3,11 @@ package emulator
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kusto-agent/emulator/internal/kql"
@@ -259,6 +261,37 @@ func TestRoles(t *testing.T) {
 	f(as("x").mgmt(`.create-or-alter table T ingestion json mapping "m" '[{"column":"a","path":"$.a"}]'`), "403")
 	f(as("boss").mgmt(".show table T principals"), `"Table Ingestor"`)
 	f(as("boss").mgmt(".add table T ingestors ('someone@example.com')"), "InvalidPrincipal")
+}
+
+// TestCancelOfOneOfTwo: of two queries with one client request id, the one that is left when the other
+// has ended can be cancelled.
+func TestCancelOfOneOfTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		defer s.Close()
+		s.Fail(Fault{Match: Match{Kind: KindQuery}, Hang: true})
+		ask := func(timeout string) chan int {
+			done := make(chan int, 1)
+			go func() {
+				w := post(s, "/v2/rest/query", `{"db":"Logs","csl":"print 1","properties":{"Options":{"servertimeout":"`+timeout+`"}}}`, "x-ms-client-request-id", "mine")
+				done <- w.Code
+			}()
+			synctest.Wait() // it hangs
+			return done
+		}
+		first, second := ask("1s"), ask("1h")
+		if code := <-first; code != http.StatusGatewayTimeout {
+			t.Errorf("the first is answered with %d", code)
+		}
+		for _, want := range []string{`"mine" true`, `"mine" false`} {
+			if got := answerOf(t, post(s, "/v1/rest/mgmt", `{"db":"Logs","csl":".cancel query 'mine'"}`)); got != want {
+				t.Errorf("cancel: %s, want %s", got, want)
+			}
+		}
+		if code := <-second; code != http.StatusBadRequest {
+			t.Errorf("the second is answered with %d", code)
+		}
+	})
 }
 
 // TestCancelledQuery: a query that a fault holds ends when it is cancelled.

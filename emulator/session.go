@@ -170,7 +170,13 @@ type Asked struct {
 type console struct {
 	mu      sync.Mutex
 	asked   []Asked
-	running map[string]context.CancelCauseFunc // by client request id
+	running map[*running]struct{}
+}
+
+// running is a query or a command under way. Several may have one client request id.
+type running struct {
+	id     string
+	cancel context.CancelCauseFunc
 }
 
 // keptAsked is how many questions are remembered.
@@ -196,20 +202,20 @@ var (
 // begin gives the call a context, c.cancelled, which ends when limit is over or when a .cancel command
 // names the call's client request id. The caller calls end when the call is answered.
 func (k *console) begin(c *call, limit time.Duration) (end func()) {
-	id := c.w.Header().Get("x-ms-client-request-id")
 	timed, stop := context.WithTimeoutCause(context.Background(), limit, errOverdue)
 	ctx, cancel := context.WithCancelCause(timed)
 	c.cancelled = ctx
+	one := &running{c.w.Header().Get("x-ms-client-request-id"), cancel}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.running == nil {
-		k.running = make(map[string]context.CancelCauseFunc)
+		k.running = make(map[*running]struct{})
 	}
-	k.running[id] = cancel
+	k.running[one] = struct{}{}
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		delete(k.running, id)
+		delete(k.running, one)
 		cancel(nil)
 		stop()
 	}
@@ -230,18 +236,20 @@ func (c *call) overdue() *refusal {
 	return e
 }
 
-// cancel cancels the query or command with this client request id, and reports whether one was under
-// way.
-func (k *console) cancel(id string) bool {
+// cancel cancels the queries and commands with this client request id, and reports whether one was
+// under way.
+func (k *console) cancel(id string) (found bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id = printable(id)
-	end := k.running[id]
-	if end != nil {
-		end(errCancelled)
-		delete(k.running, id)
+	for one := range k.running {
+		if one.id == id {
+			one.cancel(errCancelled)
+			delete(k.running, one)
+			found = true
+		}
 	}
-	return end != nil
+	return found
 }
 
 // Asked are the last queries and commands, the oldest first.
