@@ -53,8 +53,9 @@ var formats = func() map[string]*format {
 }()
 
 // textLines reads the TXT format: each line that is not empty is a record. It counts the records and
-// passes each to emit, until emit returns false; a nil emit only counts. A carriage return at the end
-// of a line is a part of the record. The error is always nil.
+// passes each to emit, until emit returns false; a nil emit only counts. The service documents \n alone
+// as the line end, and not what it does with a carriage return before it: here that is a part of the
+// record, so that a client that sends one sees it. The error is always nil.
 func textLines(body []byte, emit func([]byte) bool) (t tally, _ error) {
 	for line := range bytes.SplitSeq(body, []byte("\n")) {
 		if len(line) == 0 {

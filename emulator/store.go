@@ -17,8 +17,9 @@ import (
 
 // Row is one stored record.
 type Row struct {
-	// Raw is as it was sent, without its line end, invalid UTF-8 replaced by
-	// U+FFFD; of Avro it is the record as a JSON object. It is the caller's own.
+	// Raw is as it was sent, without its line end (of TXT \n alone), invalid UTF-8
+	// replaced by U+FFFD; of Avro it is the record as a JSON object. It is the
+	// caller's own.
 	Raw []byte
 
 	format *format
