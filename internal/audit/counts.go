@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -68,12 +67,7 @@ func windowsOf(all []ended) (out []Window) {
 // counts compares the number of accepted records with the number of rows, for the tables of which
 // some records have no stamps (columns that say from which file and offset a row comes).
 func (t *tables) counts(ctx context.Context) error {
-	tables := make([]record.Route, 0, len(t.unstamped))
-	for r := range t.unstamped {
-		tables = append(tables, r)
-	}
-	slices.SortFunc(tables, func(a, b record.Route) int { return cmp.Compare(spell(a), spell(b)) })
-	for _, table := range tables {
+	for _, table := range sortedRoutes(t.unstamped) {
 		if err := t.countTable(ctx, table); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -101,7 +102,7 @@ func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &tables{o: o, h: h, unstamped: map[record.Route]int64{}, out: &TableReport{Missing: []Finding{}, Doubled: []Finding{}, Functions: []string{}, Windows: []Window{}, Timeless: []string{}}}
+	t := newTables(o, h)
 	r := finish(o.Options, h, x)
 	files := make([]*file, 0, len(h.files))
 	for _, f := range h.files {
@@ -115,6 +116,7 @@ func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error)
 			return r, nil, err
 		}
 	}
+	t.addOnceFunctions()
 	if err := t.counts(ctx); err != nil {
 		return r, nil, err
 	}
@@ -129,6 +131,12 @@ type tables struct {
 	out *TableReport
 
 	unstamped map[record.Route]int64 // by table: records without stamps
+	asked     map[record.Route]bool  // tables of which records were asked for by their stamps
+}
+
+// newTables returns a run of Against on what h has, with an empty report.
+func newTables(o TableOptions, h *history) *tables {
+	return &tables{o: o, h: h, unstamped: map[record.Route]int64{}, asked: map[record.Route]bool{}, out: &TableReport{Missing: []Finding{}, Doubled: []Finding{}, Functions: []string{}, Windows: []Window{}, Timeless: []string{}}}
 }
 
 // file asks the tables for the accepted records of one file, route by route. Records without stamps
@@ -154,7 +162,7 @@ func (t *tables) file(ctx context.Context, f *file) error {
 			return err
 		}
 		if len(all) > 0 {
-			t.addOnceFunction(route, stamps)
+			t.asked[tableOf(route)] = true
 		}
 		for _, window := range windows(joined(all)) {
 			if err := t.window(ctx, f, route, stamps, window, all); err != nil {
@@ -177,12 +185,8 @@ func (t *tables) rewritten(name record.File) bool {
 }
 
 // sortedRoutes returns the routes, which are the keys of all, in an order that is always the same.
-func sortedRoutes(all map[record.Route][]sent) (out []record.Route) {
-	for r := range all {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b record.Route) int { return strings.Compare(spell(a), spell(b)) })
-	return out
+func sortedRoutes[V any](all map[record.Route]V) []record.Route {
+	return slices.SortedFunc(maps.Keys(all), func(a, b record.Route) int { return strings.Compare(spell(a), spell(b)) })
 }
 
 // joined sorts the pieces (ranges of one file that were accepted) and joins those that overlap. A
@@ -434,18 +438,40 @@ func subset(a, b []int64) bool {
 	return true
 }
 
-// addOnceFunction adds to the report the KQL command that creates <table>_once, a function which
-// returns the rows of the table without duplicates: one for each file, generation and offset, from
-// the stamps s.
-func (t *tables) addOnceFunction(r record.Route, s Stamps) {
-	by := []string{kusto.EntityName(s.File)}
-	if s.Generation != "" {
-		by = append(by, kusto.EntityName(s.Generation))
+// addOnceFunctions adds to the report, for each table of which records were asked for by their
+// stamps, the KQL command that creates <table>_once: a function which returns the rows of the table
+// without duplicates, one for each file, generation and offset. Inputs may write to one table with
+// stamps in different columns. A function has one body, so it groups the rows by the columns of all
+// of these inputs: the columns of the others are empty in the rows of an input.
+func (t *tables) addOnceFunctions() {
+	inputs := map[record.Route]map[string]bool{} // by table: those that sent records to it
+	for name, f := range t.h.files {
+		for i := range f.sent {
+			table := tableOf(f.sent[i].route)
+			if inputs[table] == nil {
+				inputs[table] = map[string]bool{}
+			}
+			inputs[table][name.Input] = true
+		}
 	}
-	text := fmt.Sprintf(".create-or-alter function with (docstring = \"rows of %s, each record once\") %s() { %s | summarize take_any(*) by %s }",
-		strings.ReplaceAll(r.Table, `"`, ""), kusto.EntityName(r.Table+"_once"), kusto.EntityName(r.Table), strings.Join(append(by, kusto.EntityName(s.Offset)), ", "))
-	if !slices.Contains(t.out.Functions, text) {
-		t.out.Functions = append(t.out.Functions, text)
+	for _, r := range sortedRoutes(t.asked) {
+		var by []string
+		for _, input := range slices.Sorted(maps.Keys(inputs[r])) {
+			s := t.o.Stamps(input)
+			if s.File == "" || s.Offset == "" {
+				continue
+			}
+			for _, column := range []string{s.File, s.Generation, s.Offset} {
+				if name := kusto.EntityName(column); column != "" && !slices.Contains(by, name) {
+					by = append(by, name)
+				}
+			}
+		}
+		text := fmt.Sprintf(".create-or-alter function with (docstring = \"rows of %s, each record once\") %s() { %s | summarize take_any(*) by %s }",
+			strings.ReplaceAll(r.Table, `"`, ""), kusto.EntityName(r.Table+"_once"), kusto.EntityName(r.Table), strings.Join(by, ", "))
+		if !slices.Contains(t.out.Functions, text) { // a table of another database may have the same
+			t.out.Functions = append(t.out.Functions, text)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,10 +88,10 @@ func TestRowsOfAPiece(t *testing.T) {
 			for _, more := range tell {
 				more(w)
 			}
-			x := &tables{h: w.h, out: &TableReport{}, unstamped: map[record.Route]int64{}, o: TableOptions{
+			x := newTables(TableOptions{
 				Stamps: func(string) Stamps { return stamps }, Ask: &fakeTable{rows: rows},
 				Shaped: func(_ string, _ record.Route, shaping uint64) bool { return shaping == now },
-			}}
+			}, w.h)
 			if err := x.file(t.Context(), w.h.file(fileOf(1))); err != nil {
 				t.Fatal(err)
 			}
@@ -144,6 +145,48 @@ func TestRowsOfAPiece(t *testing.T) {
 	f("two generations without their stamp", Stamps{File: "f", Offset: "o"}, here, nil, "unstamped 4", second)
 }
 
+// TestOnceFunctions: each table has one function without its doubles, by the stamps of all inputs
+// that write to it.
+func TestOnceFunctions(t *testing.T) {
+	f := func(name string, inputs map[string]Stamps, want ...string) {
+		t.Run(name, func(t *testing.T) {
+			w := newTeller(time.Time{})
+			w.h.pieces = true
+			rows := map[int64]int{}
+			for n, input := range slices.Sorted(maps.Keys(inputs)) {
+				p := batchOf(n, record.File{Input: input, ID: 1}, 0, 4)
+				rows = map[int64]int{0: 1, 1: 1, 2: 2, 3: 1}
+				w.tell(journal.Entry{Kind: journal.Begin, Payload: p, Batch: p.ID, Attempt: 1})
+				w.end(n, record.Accepted)
+			}
+			x := newTables(TableOptions{
+				Stamps: func(input string) Stamps { return inputs[input] }, Ask: &fakeTable{rows: rows},
+				Shaped: func(string, record.Route, uint64) bool { return true },
+			}, w.h)
+			for _, file := range w.h.files {
+				if err := x.file(t.Context(), file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x.addOnceFunctions()
+			var got []string
+			for _, text := range x.out.Functions {
+				_, body, _ := strings.Cut(text, ") ")
+				got = append(got, body)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+	stamped := Stamps{File: "f", Generation: "g", Offset: "o"}
+	f("no stamps", map[string]Stamps{"a": {}})
+	f("one input", map[string]Stamps{"a": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
+	f("two inputs with the same stamps", map[string]Stamps{"a": stamped, "b": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
+	f("two inputs with other stamps", map[string]Stamps{"a": stamped, "b": {File: "f", Offset: "at"}}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'], ['at'] }")
+	f("one of two inputs has no stamps", map[string]Stamps{"a": {File: "f"}, "b": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
+}
+
 // countedTable answers with the number of rows that were stored at times.
 type countedTable struct {
 	rows     []time.Time
@@ -192,14 +235,14 @@ func TestNumbers(t *testing.T) {
 		for _, minute := range rows {
 			table.rows = append(table.rows, base.Add(time.Duration(minute)*time.Minute))
 		}
-		x := &tables{h: w.h, out: &TableReport{}, unstamped: map[record.Route]int64{}, o: TableOptions{
+		x := newTables(TableOptions{
 			Stamps: func(input string) Stamps {
 				if input == "in0" {
 					return Stamps{}
 				}
 				return Stamps{File: "f", Generation: "g", Offset: "o"}
 			}, Ask: table,
-		}}
+		}, w.h)
 		for _, file := range w.h.files {
 			if file.name.Input == "in0" {
 				if err := x.file(t.Context(), file); err != nil {
