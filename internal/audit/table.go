@@ -66,10 +66,11 @@ type TableReport struct {
 	Doubled   []Finding `json:"doubled"`
 	Unstamped int64     `json:"unstamped"` // records of which nothing can be said: they bear no stamp
 	Unclear   int64     `json:"unclear"`   // records of ranges of which it is not known whether all are there
-	Functions []string  `json:"functions"` // management commands; each makes a function without the doubles
+	Functions []string  `json:"functions"` // management commands; each makes a function without the doubles of a table, if its stamps tell them from other records
 	Windows   []Window  `json:"windows"`   // of tables with records without stamps: numbers alone
 	Timeless  []string  `json:"timeless"`  // tables of which not even numbers tell: rows of them have no ingestion time
 	Holes     []Hole    `json:"-"`         // where Missing is, by the batches that were accepted
+	alike     []string  // tables with doubles that their stamps do not tell from other records
 }
 
 // sent is a piece that was accepted.
@@ -442,30 +443,40 @@ func subset(a, b []int64) bool {
 // stamps, the KQL command that creates <table>_once: a function which returns the rows of the table
 // without duplicates, one for each file, generation and offset. Inputs may write to one table with
 // stamps in different columns. A function has one body, so it groups the rows by the columns of all
-// of these inputs: the columns of the others are empty in the rows of an input.
+// of these inputs: the columns of the others are empty in the rows of an input. If sound records of
+// a table may have the same stamps, a function would hide some of them: the table gets none, and the
+// report names it if it has doubles.
 func (t *tables) addOnceFunctions() {
-	inputs := map[record.Route]map[string]bool{} // by table: those that sent records to it
+	inputs := map[record.Route]map[string]bool{} // by table: those that sent records to it; true: of a later generation too
 	for name, f := range t.h.files {
 		for i := range f.sent {
 			table := tableOf(f.sent[i].route)
 			if inputs[table] == nil {
 				inputs[table] = map[string]bool{}
 			}
-			inputs[table][name.Input] = true
+			inputs[table][name.Input] = inputs[table][name.Input] || name.Generation > 0
 		}
 	}
 	for _, r := range sortedRoutes(t.asked) {
 		var by []string
+		alike := false
 		for _, input := range slices.Sorted(maps.Keys(inputs[r])) {
 			s := t.o.Stamps(input)
 			if s.File == "" || s.Offset == "" {
 				continue
 			}
+			alike = alike || s.Shared || s.Generation == "" && inputs[r][input]
 			for _, column := range []string{s.File, s.Generation, s.Offset} {
 				if name := kusto.EntityName(column); column != "" && !slices.Contains(by, name) {
 					by = append(by, name)
 				}
 			}
+		}
+		if alike {
+			if slices.ContainsFunc(t.out.Doubled, func(x Finding) bool { return x.Table == r.Table }) && !slices.Contains(t.out.alike, r.Table) {
+				t.out.alike = append(t.out.alike, r.Table)
+			}
+			continue
 		}
 		text := fmt.Sprintf(".create-or-alter function with (docstring = \"rows of %s, each record once\") %s() { %s | summarize take_any(*) by %s }",
 			strings.ReplaceAll(r.Table, `"`, ""), kusto.EntityName(r.Table+"_once"), kusto.EntityName(r.Table), strings.Join(by, ", "))
@@ -500,7 +511,11 @@ func (t *TableReport) Write(w io.Writer) error {
 	}
 	p.findings("missing", t.Missing)
 	p.findings("stored again", t.Doubled)
-	if doubled > 0 {
+	if len(t.alike) > 0 {
+		p.line("")
+		p.wrapped("", fmt.Sprintf("No query by stamps alone tells the doubles of table %s from other records: those of an input with parse, or of a rewritten file without the stamp {generation}, may have the same stamps.", strings.Join(t.alike, ", ")))
+	}
+	if doubled > 0 && len(t.Functions) > 0 {
 		p.line("")
 		p.wrapped("", "To read a table without its doubles, make this function with kusto-agent mgmt and query it in the place of the table:")
 		for _, f := range t.Functions {

@@ -146,16 +146,19 @@ func TestRowsOfAPiece(t *testing.T) {
 }
 
 // TestOnceFunctions: each table has one function without its doubles, by the stamps of all inputs
-// that write to it.
+// that write to it, and none if its stamps do not tell doubles from other records; the text says so.
 func TestOnceFunctions(t *testing.T) {
 	f := func(name string, inputs map[string]Stamps, want ...string) {
 		t.Run(name, func(t *testing.T) {
 			w := newTeller(time.Time{})
 			w.h.pieces = true
-			rows := map[int64]int{}
+			rows := map[int64]int{0: 1, 1: 1, 2: 2, 3: 1}
 			for n, input := range slices.Sorted(maps.Keys(inputs)) {
-				p := batchOf(n, record.File{Input: input, ID: 1}, 0, 4)
-				rows = map[int64]int{0: 1, 1: 1, 2: 2, 3: 1}
+				name := record.File{Input: input, ID: 1}
+				if input == "later" {
+					name.Generation = 1
+				}
+				p := batchOf(n, name, 0, 4)
 				w.tell(journal.Entry{Kind: journal.Begin, Payload: p, Batch: p.ID, Attempt: 1})
 				w.end(n, record.Accepted)
 			}
@@ -177,6 +180,16 @@ func TestOnceFunctions(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Errorf("got  %q\nwant %q", got, want)
 			}
+			var text strings.Builder
+			if err := x.out.Write(&text); err != nil {
+				t.Fatal(err)
+			}
+			doubled := len(x.out.Doubled) > 0
+			for words, said := range map[string]bool{"make this function": doubled && len(want) > 0, "No query by stamps alone": doubled && len(want) == 0} {
+				if strings.Contains(text.String(), words) != said {
+					t.Errorf("says %q: %v, want %v, in\n%s", words, !said, said, &text)
+				}
+			}
 		})
 	}
 	stamped := Stamps{File: "f", Generation: "g", Offset: "o"}
@@ -184,6 +197,11 @@ func TestOnceFunctions(t *testing.T) {
 	f("one input", map[string]Stamps{"a": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
 	f("two inputs with the same stamps", map[string]Stamps{"a": stamped, "b": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
 	f("two inputs with other stamps", map[string]Stamps{"a": stamped, "b": {File: "f", Offset: "at"}}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'], ['at'] }")
+	shared := Stamps{File: "f", Generation: "g", Offset: "o", Shared: true}
+	f("several have one offset", map[string]Stamps{"a": shared})
+	f("several of one of two inputs have one offset", map[string]Stamps{"a": stamped, "b": shared})
+	f("later generations without their stamp", map[string]Stamps{"a": stamped, "later": {File: "f", Offset: "o"}})
+	f("later generations with their stamp", map[string]Stamps{"later": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
 	f("one of two inputs has no stamps", map[string]Stamps{"a": {File: "f"}, "b": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
 }
 
