@@ -441,7 +441,8 @@ func subset(a, b []int64) bool {
 
 // addOnceFunctions adds to the report, for each table of which records were asked for by their
 // stamps, the KQL command that creates <table>_once: a function which returns the rows of the table
-// without duplicates, one for each file, generation and offset. Inputs may write to one table with
+// without duplicates, one for each file, generation and offset. Rows without stamps, which were
+// sent before their input had stamps or are of another writer, it returns as they are. Inputs may write to one table with
 // stamps in different columns. A function has one body, so it groups the rows by the columns of all
 // of these inputs: the columns of the others are empty in the rows of an input. If sound records of
 // a table may have the same stamps, a function would hide some of them: the table gets none, and the
@@ -458,7 +459,7 @@ func (t *tables) addOnceFunctions() {
 		}
 	}
 	for _, r := range sortedRoutes(t.asked) {
-		var by []string
+		var by, tests []string // columns to group by; conditions, of which one holds for a row with stamps
 		alike := false
 		for _, input := range slices.Sorted(maps.Keys(inputs[r])) {
 			s := t.o.Stamps(input)
@@ -466,10 +467,21 @@ func (t *tables) addOnceFunctions() {
 				continue
 			}
 			alike = alike || s.Shared || s.Generation == "" && inputs[r][input]
+			test := "isnotempty(" + kusto.EntityName(s.File) + ")"
 			for _, column := range []string{s.File, s.Generation, s.Offset} {
-				if name := kusto.EntityName(column); column != "" && !slices.Contains(by, name) {
+				if column == "" {
+					continue
+				}
+				name := kusto.EntityName(column)
+				if column != s.File {
+					test += " and isnotnull(" + name + ")"
+				}
+				if !slices.Contains(by, name) {
 					by = append(by, name)
 				}
+			}
+			if !slices.Contains(tests, test) {
+				tests = append(tests, test)
 			}
 		}
 		if alike {
@@ -478,8 +490,8 @@ func (t *tables) addOnceFunctions() {
 			}
 			continue
 		}
-		text := fmt.Sprintf(".create-or-alter function with (docstring = \"rows of %s, each record once\") %s() { %s | summarize take_any(*) by %s }",
-			strings.ReplaceAll(r.Table, `"`, ""), kusto.EntityName(r.Table+"_once"), kusto.EntityName(r.Table), strings.Join(by, ", "))
+		text := fmt.Sprintf(".create-or-alter function with (docstring = \"rows of %s, each record once\") %s() { %[3]s | where %[4]s | summarize take_any(*) by %s | union (%[3]s | where not(%[4]s)) }",
+			strings.ReplaceAll(r.Table, `"`, ""), kusto.EntityName(r.Table+"_once"), kusto.EntityName(r.Table), strings.Join(tests, " or "), strings.Join(by, ", "))
 		if !slices.Contains(t.out.Functions, text) { // a table of another database may have the same
 			t.out.Functions = append(t.out.Functions, text)
 		}

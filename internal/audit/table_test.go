@@ -193,16 +193,19 @@ func TestOnceFunctions(t *testing.T) {
 		})
 	}
 	stamped := Stamps{File: "f", Generation: "g", Offset: "o"}
+	const once = "['T_once']() { ['T'] | where isnotempty(['f']) and isnotnull(['g']) and isnotnull(['o']) | summarize take_any(*) by ['f'], ['g'], ['o'] | union (['T'] | where not(isnotempty(['f']) and isnotnull(['g']) and isnotnull(['o']))) }"
 	f("no stamps", map[string]Stamps{"a": {}})
-	f("one input", map[string]Stamps{"a": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
-	f("two inputs with the same stamps", map[string]Stamps{"a": stamped, "b": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
-	f("two inputs with other stamps", map[string]Stamps{"a": stamped, "b": {File: "f", Offset: "at"}}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'], ['at'] }")
+	f("one input", map[string]Stamps{"a": stamped}, once)
+	f("two inputs with the same stamps", map[string]Stamps{"a": stamped, "b": stamped}, once)
+	f("two inputs with other stamps", map[string]Stamps{"a": stamped, "b": {File: "f", Offset: "at"}},
+		"['T_once']() { ['T'] | where isnotempty(['f']) and isnotnull(['g']) and isnotnull(['o']) or isnotempty(['f']) and isnotnull(['at']) | summarize take_any(*) by ['f'], ['g'], ['o'], ['at'] | "+
+			"union (['T'] | where not(isnotempty(['f']) and isnotnull(['g']) and isnotnull(['o']) or isnotempty(['f']) and isnotnull(['at']))) }")
 	shared := Stamps{File: "f", Generation: "g", Offset: "o", Shared: true}
 	f("several have one offset", map[string]Stamps{"a": shared})
 	f("several of one of two inputs have one offset", map[string]Stamps{"a": stamped, "b": shared})
 	f("later generations without their stamp", map[string]Stamps{"a": stamped, "later": {File: "f", Offset: "o"}})
-	f("later generations with their stamp", map[string]Stamps{"later": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
-	f("one of two inputs has no stamps", map[string]Stamps{"a": {File: "f"}, "b": stamped}, "['T_once']() { ['T'] | summarize take_any(*) by ['f'], ['g'], ['o'] }")
+	f("later generations with their stamp", map[string]Stamps{"later": stamped}, once)
+	f("one of two inputs has no stamps", map[string]Stamps{"a": {File: "f"}, "b": stamped}, once)
 }
 
 // countedTable answers with the number of rows that were stored at times.
