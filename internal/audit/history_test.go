@@ -435,3 +435,18 @@ func TestSpans(t *testing.T) {
 		t.Error("nothing is not nothing")
 	}
 }
+
+// TestWhatCannotBeRead: the text names damaged ranges of the journal and of the spool as ranges,
+// and damaged lines of quarantine as lines.
+func TestWhatCannotBeRead(t *testing.T) {
+	var b strings.Builder
+	if err := (&Report{OK: true, From: start, Until: start, Unread: 1, BadRest: 2, BadLine: 3}).Write(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{"1 range of the journal cannot", "2 ranges of the spool cannot", "3 lines of quarantine cannot"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+}

@@ -181,11 +181,11 @@ func (p *printer) speak(r *Report) {
 	}
 	p.wrapped("", text+".")
 	for _, x := range []struct {
-		n    int
-		what string
-	}{{r.Unread, "of the journal"}, {r.BadRest, "of the spool"}, {r.BadLine, "of quarantine"}} {
+		n           int
+		noun, where string
+	}{{r.Unread, "range", "the journal"}, {r.BadRest, "range", "the spool"}, {r.BadLine, "line", "quarantine"}} {
 		if x.n > 0 {
-			p.wrapped("", fmt.Sprintf("%s %s cannot be read: what only they tell is not in this report.", counted(int64(x.n), "range"), x.what))
+			p.wrapped("", fmt.Sprintf("%s of %s cannot be read: what only they tell is not in this report.", counted(int64(x.n), x.noun), x.where))
 		}
 	}
 }
