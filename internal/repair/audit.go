@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/audit"
@@ -149,8 +151,9 @@ func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok b
 
 // stamps returns, by the name of each input, the columns of its table that say which file,
 // generation and offset a row comes from: the fields {file}, {generation} and {offset} of the
-// input. a.Columns has names of columns that differ from those of the fields; a key other than
-// these three is an error.
+// input. If several fields of an input have the same of these values, the first of them by name is
+// taken. a.Columns has names of columns that differ from those of the fields; a key other than these
+// three is an error.
 func (a *Audit) stamps() (map[string]audit.Stamps, error) {
 	for name := range a.Columns {
 		if name != "file" && name != "generation" && name != "offset" {
@@ -160,14 +163,14 @@ func (a *Audit) stamps() (map[string]audit.Stamps, error) {
 	all := map[string]audit.Stamps{}
 	for _, in := range a.Config.Inputs {
 		s := audit.Stamps{Shared: in.Parse != "" && in.Parse != "none"}
-		for column, value := range in.Fields {
-			switch value {
+		for _, column := range slices.Sorted(maps.Keys(in.Fields)) {
+			switch in.Fields[column] {
 			case "{file}":
-				s.File = cmp.Or(a.Columns["file"], column)
+				s.File = cmp.Or(a.Columns["file"], s.File, column)
 			case "{generation}":
-				s.Generation = cmp.Or(a.Columns["generation"], column)
+				s.Generation = cmp.Or(a.Columns["generation"], s.Generation, column)
 			case "{offset}":
-				s.Offset = cmp.Or(a.Columns["offset"], column)
+				s.Offset = cmp.Or(a.Columns["offset"], s.Offset, column)
 			}
 		}
 		all[in.Name] = s

@@ -16,6 +16,7 @@ import (
 
 	"kusto-agent/batcher"
 	"kusto-agent/internal/audit"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
@@ -239,4 +240,26 @@ func TestOneAtATime(t *testing.T) {
 	if third, err := Lock(dir); err != nil || third.Close() != nil {
 		t.Errorf("after the first: %v", err)
 	}
+}
+
+// TestStamps: of several fields with one value the first by name is the column of the stamp, unless
+// the command names another one.
+func TestStamps(t *testing.T) {
+	t.Parallel()
+	var in config.Input
+	in.Name, in.Fields = "app", map[string]string{}
+	for _, n := range []string{"1", "2", "3", "4"} {
+		for _, value := range []string{"file", "generation", "offset"} {
+			in.Fields[value+n] = "{" + value + "}"
+		}
+	}
+	f := func(columns map[string]string, want audit.Stamps) {
+		t.Helper()
+		a := Audit{Config: &config.Config{Inputs: []config.Input{in}}, Columns: columns}
+		if all, err := a.stamps(); err != nil || all["app"] != want {
+			t.Errorf("%v, %v, want %v", all, err, want)
+		}
+	}
+	f(nil, audit.Stamps{File: "file1", Generation: "generation1", Offset: "offset1"})
+	f(map[string]string{"offset": "at"}, audit.Stamps{File: "file1", Generation: "generation1", Offset: "at"})
 }
