@@ -251,6 +251,7 @@ type names struct {
 	cancel context.CancelFunc
 	until  time.Time       // a person waits for them
 	done   <-chan struct{} // closed when they are known, or cannot be
+	of     string          // the database
 	schema *console.Schema // may be read when done is closed
 }
 
@@ -259,10 +260,13 @@ type names struct {
 const learnPatience = 10 * time.Second
 
 // learn starts to read the schema of a database for completion, in the background, after it has
-// stopped an earlier reading. If the schema cannot be read, the one that was read before, if any,
-// stays in use.
+// stopped an earlier reading. If the schema cannot be read, the one that was read before of the same
+// database, if any, stays in use.
 func (n *names) learn(ctx context.Context, database string) {
 	n.stop()
+	if database != n.of {
+		n.of, n.schema = database, nil
+	}
 	ctx, n.cancel = context.WithCancel(ctx)
 	n.until = time.Now().Add(learnPatience)
 	// Ended by stop, which waits for it.
@@ -283,7 +287,7 @@ func (n *names) learn(ctx context.Context, database string) {
 	})
 }
 
-// known returns the schema that was read last, for completion; nil if there is none. While one is
+// known returns the schema of the database that was read last, for completion; nil if there is none. While one is
 // being read, known waits for it until learnPatience has passed since the start, and then returns
 // nil.
 func (n *names) known() *console.Schema {
