@@ -298,6 +298,12 @@ func TestCheckFiles(t *testing.T) {
 	s.finds(s.checks(1, append(how, "--offline", "--config", s.path("secret.yaml"))...), "files.secret", check.Error, "DIR/nowhere/secret", "is not there", "\ninstall -D -m 600 -o ", " /dev/stdin DIR/nowhere/secret")
 	s.write("secret.yaml", strings.Replace(s.read("agent.yaml"), "auth: {method: none}", `auth: {method: client_secret, tenant: t, client_id: c, client_secret_file: zq.secret}`, 1))
 	s.finds(s.checks(1, append(how, "--offline", "--config", s.path("secret.yaml"))...), "files.secret", check.Warning, "DIR/zq.secret", "is not there, unless systemd")
+	s.write("shut.yaml", strings.Replace(s.read("agent.yaml"), "${DIR}/state", "${DIR}/shut/state", 1))
+	s.asNobody = os.Getuid() == 0 // an ordinary user looks, and the service is another one
+	other := s.checks(1, "--offline", "--user", "root", "--config", s.path("shut.yaml"))
+	s.asNobody = false
+	s.finds(other, "state", check.Error, "may not write in state_dir", "give it to root", "install -d -m 700 -o root -g "+s.tool("id", "-gn", "root")+" DIR/shut/state", "setfacl -m u:root:x DIR/shut")
+	s.finds(other, "files.permission", check.Error, "b.json, c.json", "setfacl -m u:root:r DIR/logs/b.json")
 	if os.Getuid() == 0 {
 		s.write("agent.pem", "")
 		s.write("password", "")
@@ -305,7 +311,6 @@ func TestCheckFiles(t *testing.T) {
 		s.write("secret.yaml", strings.Replace(s.read("agent.yaml"), "auth: {method: none}", `auth: {method: certificate, tenant: t, client_id: c, certificate_file: "${DIR}/agent.pem", certificate_password_file: "${DIR}/password"}`, 1))
 		s.finds(s.checks(1, append(how, "--offline", "--config", s.path("secret.yaml"))...), "files.secret", check.Error, "DIR/password", "nobody may not read this file")
 		s.finds(all, "state", check.Error, "nobody may not write in state_dir", "install -d -m 700 -o nobody -g "+s.tool("id", "-gn", "nobody")+" DIR/state")
-		s.write("shut.yaml", strings.Replace(s.read("agent.yaml"), "${DIR}/state", "${DIR}/shut/state", 1))
 		s.finds(s.checks(1, append(how, "--offline", "--config", s.path("shut.yaml"))...), "state", check.Error, "DIR/shut/state\nsetfacl -m u:nobody:x DIR/shut")
 		s.must(os.Chmod(s.path("agent.yaml"), 0o600))
 		s.finds(s.checks(1, append(how, "--offline")...), "files.secret", check.Error, "DIR/agent.yaml", "nobody may not read this file", "\nsetfacl -m u:nobody:r DIR/agent.yaml")

@@ -51,8 +51,8 @@ func (r *run) writable(key, dir string) {
 	default:
 		f := Finding{ID: "state", Severity: Error, Where: dir, What: fmt.Sprintf("%s may not write in %s: %v", r.Service.name(), key, err), Fix: "set " + key + " to a folder on a disk"}
 		if errors.Is(err, fs.ErrPermission) {
-			install := fmt.Sprintf("install -d -m 700 -o %s -g %s %s", config.Quoted(r.Service.name()), config.Quoted(r.Service.group()), config.Quoted(dir))
-			f.Fix = strings.Join(append([]string{"make it, and give it to that user", install}, r.enter(filepath.Dir(dir))...), "\n")
+			install := fmt.Sprintf("install -d -m 700 -o %s -g %s %s", config.Quoted(r.Service.account()), config.Quoted(r.Service.group()), config.Quoted(dir))
+			f.Fix = strings.Join(append([]string{"make it, and give it to " + r.Service.account(), install}, r.enter(filepath.Dir(dir))...), "\n")
 		}
 		r.add(f)
 	}

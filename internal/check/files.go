@@ -67,7 +67,7 @@ func (r *run) handed() {
 		case gone(err) && inStore(path):
 			continue
 		case gone(err):
-			owner := "-o " + config.Quoted(r.Service.name()) + " "
+			owner := "-o " + config.Quoted(r.Service.account()) + " "
 			if byName {
 				owner = "" // systemd reads it
 			}
@@ -82,7 +82,7 @@ func (r *run) handed() {
 		_ = r.Service.reading(func() { err = unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) }) // no error: files already acted as this user
 		if errors.Is(err, unix.EACCES) && !byName {
 			f.What = r.Service.name() + " may not read this file, which the configuration is or names"
-			f.Fix = "give it the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.name()+":r "+config.Quoted(path)), "\n")
+			f.Fix = "give " + r.Service.account() + " the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.account()+":r "+config.Quoted(path)), "\n")
 			r.add(f)
 		}
 	}
@@ -176,7 +176,7 @@ func (r *run) unread(in *config.Input, all []tail.Seen) {
 		if s.Shut {
 			f.Where, f.What = s.Path, r.Service.name()+" may not enter or list this folder"
 		}
-		f.Fix = "give it the right, for what is there and what is still to come\n" + r.grant(in, all)
+		f.Fix = "give " + r.Service.account() + " the right, for what is there and what is still to come\n" + r.grant(in, all)
 	case errors.Is(s.Err, tail.ErrPlanted):
 		f.ID, f.Severity = "files.link", Error
 	case strings.HasPrefix(f.What, "no file matches"):
@@ -209,7 +209,7 @@ func (r *run) grant(in *config.Input, all []tail.Seen) string {
 	if all[0].Shut {
 		return r.grantFolder(in, all[0].Path)
 	}
-	folder, who := filepath.Dir(all[0].Path), "u:"+r.Service.name()
+	folder, who := filepath.Dir(all[0].Path), "u:"+r.Service.account()
 	lines := append(r.enter(filepath.Dir(folder)), fmt.Sprintf("setfacl -m %s:rx,d:%s:r %s", who, who, config.Quoted(folder)))
 	for some := range slices.Chunk(all, 4) {
 		line := "setfacl -m " + who + ":r"
@@ -228,7 +228,7 @@ func (r *run) grant(in *config.Input, all []tail.Seen) string {
 // input match in or below a folder, and no others. shut is a folder that the service may not enter
 // or list.
 func (r *run) grantFolder(in *config.Input, shut string) string {
-	who := "u:" + r.Service.name()
+	who := "u:" + r.Service.account()
 	var lines []string
 	for _, p := range in.Paths {
 		base, rest := doublestar.SplitPattern(config.Absolute(p))
@@ -258,7 +258,7 @@ func (r *run) enter(folder string) (lines []string) {
 	_ = r.Service.reading(func() { // if it cannot act as this user, that was reported before
 		for up := folder; ; up = filepath.Dir(up) {
 			if errors.Is(unix.Faccessat(unix.AT_FDCWD, up, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
-				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.name(), config.Quoted(up)))
+				lines = append(lines, fmt.Sprintf("setfacl -m u:%s:x %s", r.Service.account(), config.Quoted(up)))
 			}
 			if up == filepath.Dir(up) {
 				break

@@ -114,10 +114,7 @@ func (s *Service) identify(u *user.User, extra []string) (err error) {
 // name returns, for display, the user with whose permissions the files are checked: the user of
 // the service if this process can take its place, else the user who runs check.
 func (s Service) name() string {
-	switch {
-	case s.assumed():
-		return s.User
-	case s.User != "" && s.uid == os.Geteuid():
+	if s.User != "" && !s.other() {
 		return s.User
 	}
 	if u, err := user.Current(); err == nil {
@@ -126,8 +123,18 @@ func (s Service) name() string {
 	return strconv.Itoa(os.Geteuid())
 }
 
-// group returns, for display, the primary group of the user of the service, if that is another user
-// than the one who runs check; else the group of this process.
+// account returns the user to whom the suggested commands give files and rights: the user of the
+// service, also if check runs as an ordinary user who cannot take its place; without a known service
+// the user who runs check.
+func (s Service) account() string {
+	if s.User != "" {
+		return s.User
+	}
+	return s.name()
+}
+
+// group returns the primary group of account: that of the user of the service, if that is another
+// user than the one who runs check; else the group of this process.
 func (s Service) group() string {
 	gid := os.Getegid()
 	if s.assumed() || s.other() {
