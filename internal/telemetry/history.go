@@ -82,16 +82,17 @@ func (h *history) points(now time.Time) (out []point) {
 	return out
 }
 
-// ratesOf returns the mean rates over the last 30 s (ratesOver) before now. points are samples, the
-// oldest first. A rate that is not known is 0.
+// ratesOf returns the mean rates over the last 30 s (ratesOver) before now, or over the time since
+// the last gap between samples, if that is shorter. points are samples, the oldest first. A rate
+// that is not known is 0.
 func ratesOf(points []point, now time.Time) (r Rates) {
 	var sum point
 	for i := len(points) - 1; i >= 0 && now.Sub(points[i].at) < ratesOver; i-- {
 		p := points[i]
-		if p.over == 0 { // how much passed since the sample before is not known
-			continue
+		if p.over == 0 { // a gap: the counters grew in it, for a time that is not known
+			break
 		}
-		if sum.over == 0 { // the newest sample with a known past
+		if sum.over == 0 { // the newest sample
 			sum.now = p.now
 		}
 		sum.over, sum.was = sum.over+p.over, p.was

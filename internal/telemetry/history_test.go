@@ -44,6 +44,11 @@ func TestRatesAreWhatPassedBetweenTheLooks(t *testing.T) {
 	if got := rates(); got.Read != 1 {
 		t.Errorf("after the clock was set back, and a look: %+v", got)
 	}
+	look(historyBreak+time.Second, totals{read: 9_000_000}) // looks are missing
+	look(5*time.Second, totals{read: 9_000_010})
+	if got := rates(); got.Read != 2 {
+		t.Errorf("after a gap that is shorter than what rates are the mean of, and a look: %+v", got)
+	}
 }
 
 // TestHistoryIsOneHour, whatever the agent did before.
