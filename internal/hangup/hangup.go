@@ -6,22 +6,29 @@ package hangup
 import (
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 )
 
 var caught = atStart(os.Args)
 
-// atStart catches SIGHUP from the beginning of the process if the command is run, which reads its
-// configuration again at that signal. Any other command ends at SIGHUP, as programs do.
+// atStart returns a channel for SIGHUP. It catches the signal at once if the command is run, which
+// reads its configuration again at it. Any other command ends at SIGHUP, as programs do. It knows
+// run only as the first argument: behind that, the same word can be a value or an operand.
 func atStart(args []string) chan os.Signal {
 	c := make(chan os.Signal, 1)
-	if slices.Contains(args[min(1, len(args)):], "run") {
-		signal.Notify(c, syscall.SIGHUP)
+	if len(args) > 1 && args[1] == "run" {
+		catch(c)
 	}
 	return c
 }
 
+// catch has each SIGHUP sent to c from now on. It does nothing if that is so already.
+func catch(c chan<- os.Signal) { signal.Notify(c, syscall.SIGHUP) }
+
 // Caught is where each SIGHUP arrives since the start, several that nobody received
-// as one.
-func Caught() <-chan os.Signal { return caught }
+// as one. If run is not the first argument of the process, as in "--config FILE run", it is each
+// SIGHUP since the first call of Caught.
+func Caught() <-chan os.Signal {
+	catch(caught)
+	return caught
+}
