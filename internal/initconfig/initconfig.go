@@ -78,9 +78,9 @@ func (c *Answers) Run(out console.Output) error {
 	return nil
 }
 
-// write writes text to the file c.Output. Without c.Force the file must not exist. With c.Force a
-// file that exists is replaced as a whole, or left as it is after an error, and keeps its mode and
-// owner.
+// write writes text to the file c.Output. Without c.Force the file must not exist, and does not exist
+// after an error of writing either. With c.Force a file that exists is replaced as a whole, or left
+// as it is after an error, and keeps its mode and owner.
 func (c *Answers) write(text string) error {
 	if !c.Force {
 		f, err := os.OpenFile(c.Output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -89,6 +89,7 @@ func (c *Answers) write(text string) error {
 		}
 		_, err = f.WriteString(text)
 		if err = errors.Join(err, f.Close()); err != nil {
+			_ = os.Remove(c.Output) // an incomplete file, which the next run would refuse to overwrite
 			return fmt.Errorf("write the configuration: %w", err)
 		}
 		return nil

@@ -3,10 +3,14 @@ package initconfig
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,5 +238,33 @@ func TestInitKeepsMode(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 || info.Size() != 5 {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// TestInitLeavesNoPart: a file that cannot be written to its end is not left behind, where the next
+// run would take it for a configuration that is there already.
+func TestInitLeavesNoPart(t *testing.T) {
+	t.Parallel()
+	const childOutput = "KUSTO_AGENT_TEST_OUTPUT" // set in the environment of a child, whose files are bounded
+	if path := os.Getenv(childOutput); path != "" {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGXFSZ) // else it ends the process
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2, Max: 2}); err != nil {
+			t.Fatal(err)
+		}
+		for _, force := range []bool{false, true} {
+			if err := (&Answers{Output: path, Force: force}).write("x: y\n"); !errors.Is(err, syscall.EFBIG) {
+				t.Fatalf("with --force %v: %v", force, err)
+			}
+		}
+		return
+	}
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestInitLeavesNoPart$")
+	child.Env = append(os.Environ(), childOutput+"="+filepath.Join(dir, "agent.yaml"))
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
 	}
 }
