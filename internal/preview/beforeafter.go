@@ -134,12 +134,13 @@ func leftOutBy(reason string) string {
 }
 
 // show prints a record: its offset and its fates, then its text in the file (-) and what is sent of
-// it (+), or one text (=) if it is sent as it is.
+// it (+), or one text (=) if it is sent as it is. On a terminal what is sent is green, and the text
+// in the file is yellow if it is only left out, otherwise red.
 func (b *beforeAfter) show(one *pipeline.Tried) {
-	style, head := "32", strings.Join(fates(one), "; ")
+	style, head := "31", strings.Join(fates(one), "; ")
 	switch {
 	case one.Message != "":
-		style, head = "31", head+": "+one.Message
+		head += ": " + one.Message
 	case len(one.After) == 0:
 		style = "33"
 	}
@@ -157,9 +158,9 @@ func (b *beforeAfter) show(one *pipeline.Tried) {
 		b.text("=", "", one.Before)
 		return
 	}
-	b.text("-", "31", one.Before)
+	b.text("-", style, one.Before)
 	for _, after := range one.After {
-		b.text("+", style, after)
+		b.text("+", "32", after)
 	}
 }
 
