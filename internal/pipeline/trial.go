@@ -190,6 +190,7 @@ func (t *Trial) prepare(beginning []byte) error {
 // how many bytes of src are done. last says that nothing follows src.
 func (t *Trial) window(src []byte, at int64, last bool) (done int, err error) {
 	work := append(slices.Grow(t.work[:0], len(src)+1), src...) // Scan changes its data
+	t.work = nil                                                // long calls window again while work is in use
 	defer func() { t.work = work }()
 	c := &t.found
 	for done < len(src) {
