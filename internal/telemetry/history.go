@@ -13,6 +13,7 @@ const (
 	historySize  = int(historySpan / lookEvery)
 	ratesOver    = 30 * time.Second // what a rate of now is the mean of
 	historyBreak = 3 * lookEvery    // between two looks: longer, and nothing is known of the time between
+	historyStep  = lookEvery / 2    // between two samples: a look that follows sooner adds none
 )
 
 // totals are what the agent has counted since its start, and how far it is behind.
@@ -30,7 +31,7 @@ type delays struct {
 }
 
 // Rates are what passes a second, as the mean of the last 30 s. The page, status and
-// top show them; nothing in them is known before the agent has run for 5 s.
+// top show them; nothing in them is known in the first seconds of the agent.
 type Rates struct {
 	Read     float64 `json:"read_records_per_second"`
 	Accepted float64 `json:"accepted_records_per_second"`
@@ -57,13 +58,19 @@ type history struct {
 }
 
 // add adds a sample of the totals, taken at this time, to the ring of the last hour. If the clock
-// was set back, or samples are missing, the time since the previous sample counts as not known.
+// was set back, or samples are missing, the time since the previous sample counts as not known. A
+// sample that follows the previous one too soon (historyStep) is left out: a single payload that is
+// accepted in a millisecond would make a rate that is far too high.
 func (h *history) add(at time.Time, now totals) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := h.ring[(h.next+historySize-1)%historySize]
 	p := point{at: at, now: now, visible: true}
-	if over := at.Sub(last.at); last.visible && over > 0 && over <= historyBreak {
+	switch over := at.Sub(last.at); {
+	case !last.visible, over < 0, over > historyBreak:
+	case over < historyStep:
+		return
+	default:
 		p.over, p.was = over, last.now
 	}
 	h.ring[h.next] = p

@@ -51,6 +51,29 @@ func TestRatesAreWhatPassedBetweenTheLooks(t *testing.T) {
 	}
 }
 
+// TestLooksThatFollowAtOnce: a payload that is accepted between two looks of which the second follows
+// at once makes no rate of its own, which would be far too high.
+func TestLooksThatFollowAtOnce(t *testing.T) {
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	var h history
+	h.add(start, totals{})
+	for _, after := range []time.Duration{time.Microsecond, time.Millisecond} {
+		h.add(start.Add(after), totals{accepted: 1000})
+		if got := ratesOf(h.points(start.Add(after)), start.Add(after)); got != (Rates{}) {
+			t.Errorf("%v after the first look: %+v", after, got)
+		}
+	}
+	now := start.Add(5 * time.Second)
+	h.add(now, totals{accepted: 1000})
+	points := h.points(now)
+	if got := ratesOf(points, now); got != (Rates{Accepted: 200}) {
+		t.Errorf("after 5 s: %+v", got)
+	}
+	if got := plotOf(points, now, point.acceptedRate); got.Top != 200 || got.Last != 200 {
+		t.Errorf("the plot of 5 s has %v at its top, and %v at its end", got.Top, got.Last)
+	}
+}
+
 // TestHistoryIsOneHour, whatever the agent did before.
 func TestHistoryIsOneHour(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
