@@ -134,7 +134,7 @@ func (w *Writer) Close(beside ...*Watch) error {
 }
 
 // Wait receives a value from c and returns it with true; a closed c gives the zero value. It returns
-// false if nothing came for as long as limit.
+// false if nothing came for as long as limit. A value that is there counts also when limit is over.
 func Wait[T any](c <-chan T, limit time.Duration) (got T, ok bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -142,6 +142,11 @@ func Wait[T any](c <-chan T, limit time.Duration) (got T, ok bool) {
 	case got = <-c:
 		return got, true
 	case <-timer.C:
+	}
+	select { // if both were there, the first select took either
+	case got = <-c:
+		return got, true
+	default:
 		return got, false
 	}
 }

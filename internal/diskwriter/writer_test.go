@@ -248,3 +248,15 @@ func TestDoWaitsItsTime(t *testing.T) {
 		l.want(t, "fail: "+record.ErrStalled.Error(), "well after 6s")
 	})
 }
+
+// TestWaitTakesWhatIsThere: a value that has come counts, also when the time is over: after a pause
+// of the whole process both are there at once.
+func TestWaitTakesWhatIsThere(t *testing.T) {
+	for range 1000 {
+		c := make(chan int, 1)
+		c <- 7
+		if got, ok := Wait(c, -time.Second); !ok || got != 7 {
+			t.Fatalf("got %d, %v", got, ok)
+		}
+	}
+}
