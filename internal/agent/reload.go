@@ -46,14 +46,14 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	})
 	defer slow.Stop()
 	loaded, err := loadUntil(ctx, a.Path)
-	if ctx.Err() != nil {
-		return
-	}
 	var next *config.Config
 	var diff config.Diff
 	if err == nil {
 		next, diff = config.Reload(a.config(), loaded)
-		err = a.change(next)
+		err = a.change(ctx, next)
+	}
+	if err != nil && ctx.Err() != nil {
+		return
 	}
 	a.noteReload(err, diff.Restart)
 	if err != nil {
@@ -78,13 +78,18 @@ func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 }
 
 // change applies a configuration to all parts of the running agent, from the sender back to the
-// tailer, so that new inputs find their routes. If it returns an error nothing has changed.
-func (a *Agent) change(next *config.Config) error {
+// tailer, so that new inputs find their routes. If it returns an error nothing has changed. That is
+// the error of ctx if ctx has ended when all files are read that the configuration names: the parts
+// may be closed by then, since a stop does not wait for a disk that does not answer.
+func (a *Agent) change(ctx context.Context, next *config.Config) error {
 	services, err := a.makeServices(next)
 	if err != nil {
 		return err
 	}
 	inputs, err := a.tail.Prepare(next.Tails(), next.Limits.OpenFiles)
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		services.discard()
 		return err

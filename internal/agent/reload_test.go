@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
 )
@@ -93,6 +96,25 @@ func TestReloadIsRefused(t *testing.T) {
 	s.append("logs/a.log", "three\n")
 	s.rows("U", "three")
 	r.stop()
+}
+
+// TestReloadAfterTheEnd: a reload whose files could be read only after the agent has stopped changes
+// nothing of what is closed.
+func TestReloadAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.configure(textInput)
+	r := s.start(false)
+	r.stop()
+	was := r.agent.config()
+	s.configure(otherTable)
+	next, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
+	s.must(err)
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := r.agent.change(ended, next); !errors.Is(err, context.Canceled) || r.agent.config() != was {
+		t.Errorf("the reload returns %v; the configuration in force is the one from before: %v", err, r.agent.config() == was)
+	}
 }
 
 // TestReloadOfRestartKeys: what only a restart puts in force is named.
