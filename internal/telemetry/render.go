@@ -28,10 +28,7 @@ const renderedFiles = 10
 // text from outside is quoted, so that it cannot control a terminal; only color adds escape
 // sequences.
 func Render(w io.Writer, s *Status, color bool) error {
-	p := painter{color: color, now: s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))}
-	if s.Started.IsZero() {
-		p.now = time.Now()
-	}
+	p := painter{color: color, now: s.Clock()}
 	p.head(s)
 	p.problems(s)
 	p.inputs(s)
@@ -73,7 +70,7 @@ func (p *painter) head(s *Status) {
 		name += " on " + Printable(s.Host)
 	}
 	if !s.Started.IsZero() {
-		name += ", started " + AgoText(p.now, s.Started)
+		name += ", started " + s.StartedText()
 	}
 	tone := map[string]string{"good": green, "wait": yellow, "bad": red}[s.Headline.Tone]
 	p.line("%s\n%s", p.paint(faint, name), p.paint(tone, Printable(s.Headline.Text)))

@@ -21,6 +21,24 @@ func rendered(t *testing.T, s Status, l *ledger.Ledger, now time.Time, color boo
 	return b.String()
 }
 
+// TestTimesAfterASleep: the machine has slept for 8 h, in which the uptime does not grow. Times are
+// told as on a machine that was awake.
+func TestTimesAfterASleep(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	s, l := busy(now)
+	s.complete("", l, now)
+	s.UptimeSeconds -= (8 * time.Hour).Seconds()
+	var b strings.Builder
+	if err := Render(&b, &s, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{", started 19h 14m ago\n", "since 12m 0s ago, next try in 18s\n", "         1s ago\n", "  in 42m 0s\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestTheScreenIsTheStatusInWords(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	s, l := busy(now)

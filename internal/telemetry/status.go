@@ -31,15 +31,16 @@ const (
 // /api/v1/status, and what the page and the status command show. It holds no
 // records and no secrets. Times that are not known are left out.
 //
-// Whoever provides it owns nothing of it afterwards. Host, UptimeSeconds, the
+// Whoever provides it owns nothing of it afterwards. Time, Host, UptimeSeconds, the
 // headline, rates, books, file counts and lag of the inputs, the tables, and the problems that
 // follow from the rest are filled in by the server.
 type Status struct {
 	Version       string         `json:"version"`
 	Host          string         `json:"host"`
+	Time          time.Time      `json:"time,omitzero"` // of this status
 	Started       time.Time      `json:"started,omitzero"`
-	UptimeSeconds float64        `json:"uptime_seconds"`
-	State         string         `json:"state"` // Starting, Running or Stopping
+	UptimeSeconds float64        `json:"uptime_seconds"` // without the time for which the machine slept
+	State         string         `json:"state"`          // Starting, Running or Stopping
 	Headline      Headline       `json:"headline"`
 	Rates         Rates          `json:"rates"`
 	Problems      []string       `json:"problems"`
@@ -186,13 +187,30 @@ type Loaded struct {
 	Restart []string `json:"restart,omitempty"`
 }
 
-// complete fills in what the agent leaves to the server: host, uptime, the books of inputs and
+// uptime is UptimeSeconds as a duration.
+func (s *Status) uptime() time.Duration { return time.Duration(s.UptimeSeconds * float64(time.Second)) }
+
+// StartedText returns for how long the agent has run, such as "5m 3s ago". Unlike the difference
+// between Clock and Started, that is not changed when the clock of its machine is set.
+func (s *Status) StartedText() string { return AgoText(s.Started.Add(s.uptime()), s.Started) }
+
+// Clock returns the time of the status by the clock of the agent's machine, as all other times in it
+// are. It is an approximation for the status of an earlier version, which does not have it.
+func (s *Status) Clock() time.Time {
+	if s.Time.IsZero() {
+		return s.Started.Add(s.uptime())
+	}
+	return s.Time
+}
+
+// complete fills in what the agent leaves to the server: time, host, uptime, the books of inputs and
 // tables from one snapshot of the ledger l, lag, problems and headline. Files are sorted by lag,
 // the largest first.
 func (s *Status) complete(version string, l *ledger.Ledger, now time.Time) {
 	s.Host, _ = os.Hostname() // if that fails the page shows no host
 	s.Version = cmp.Or(s.Version, version)
 	s.State = cmp.Or(s.State, Starting)
+	s.Time = now
 	if !s.Started.IsZero() {
 		s.UptimeSeconds = now.Sub(s.Started).Round(time.Millisecond).Seconds()
 	}

@@ -30,11 +30,6 @@ var columns = [listCount][]column{
 	troubles: {{head: "WHAT IS WRONG"}, {head: "STATE"}, {head: "SINCE", right: true}, {head: "NEXT TRY", right: true}},
 }
 
-// clock is the time of the agent at the instant of a status.
-func clock(s *telemetry.Status) time.Time {
-	return s.Started.Add(time.Duration(s.UptimeSeconds * float64(time.Second)))
-}
-
 // perSecond returns how fast a count grew from was to n between two status answers of the agent, by
 // the agent's clock; 0 if the count became smaller or no time passed.
 func perSecond(now, before *telemetry.Status, n, was int64) float64 {
@@ -60,7 +55,7 @@ func routeRows(now, before *telemetry.Status) (out []row) {
 	}
 	rank := map[string]float64{telemetry.Held: 3, telemetry.Down: 2, telemetry.Retrying: 1}
 	p := telemetry.Printable
-	at := clock(now)
+	at := now.Clock()
 	for _, r := range now.Routes {
 		key, rate := routeKey(r), 0.0
 		if n, known := was[key]; known {
@@ -165,7 +160,7 @@ func fileRows(now, before *telemetry.Status) (out []row) {
 // troubleRows returns the rows of the list of errors: the problems that the status reports, of which the
 // first line is shown in the list, and the routes and clusters that do not deliver.
 func troubleRows(s *telemetry.Status) (out []row) {
-	at := clock(s)
+	at := s.Clock()
 	for _, text := range s.Problems {
 		r := row{key: "problem " + text, state: telemetry.Held}
 		for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {

@@ -198,6 +198,18 @@ func TestRatesAreOfTenSeconds(t *testing.T) {
 	f(4*time.Second, 70, started.Add(time.Hour), "10/s")
 }
 
+// TestTimesAfterASleep: the uptime does not grow while the machine sleeps, and the times of what
+// happened are right all the same.
+func TestTimesAfterASleep(t *testing.T) {
+	awake, slept := answer(200*time.Second), answer(200*time.Second)
+	slept.Time, slept.UptimeSeconds = slept.Clock(), 100
+	for i, rows := range []func(*telemetry.Status) []row{func(s *telemetry.Status) []row { return routeRows(s, nil) }, troubleRows} {
+		if got, want := fmt.Sprint(rows(slept)), fmt.Sprint(rows(awake)); got != want {
+			t.Errorf("list %d: got\n%s\nwant\n%s", i, got, want)
+		}
+	}
+}
+
 // TestAPausedScreenStays, and asks nothing, until it is let go on.
 func TestAPausedScreenStays(t *testing.T) {
 	asked := 0

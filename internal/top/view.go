@@ -72,7 +72,7 @@ func (m *model) head() []string {
 	if s.Host != "" {
 		title += " on " + telemetry.Printable(s.Host)
 	}
-	title += faint.Render(fmt.Sprintf("  %s, started %s, version %s", telemetry.Printable(s.State), telemetry.AgoText(clock(s), s.Started), telemetry.Printable(s.Version)))
+	title += faint.Render(fmt.Sprintf("  %s, started %s, version %s", telemetry.Printable(s.State), s.StartedText(), telemetry.Printable(s.Version)))
 	if m.paused {
 		title += "  " + tones["wait"].Render("PAUSED")
 	}
