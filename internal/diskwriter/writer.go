@@ -30,8 +30,8 @@ type Options struct {
 	FirstRetry, LastRetry time.Duration
 	// OnFail is called with the error of the first write that fails, and with
 	// record.ErrStalled when a call to the disk takes longer than Stall; OnRecover when
-	// writes succeed again or that call has ended, with the time since. Neither may use
-	// the Writer.
+	// writes succeed again, with the time since, or when that call has ended and the last
+	// write had not failed. Neither may use the Writer.
 	OnFail    func(err error)
 	OnRecover func(elapsed time.Duration)
 	// IsNews says whether an error after another one is reported too. Without it no error
@@ -61,7 +61,11 @@ type Writer struct {
 // its own.
 func New(o Options) *Writer {
 	w := &Writer{o: o, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), done: make(chan struct{})}
-	w.Watch = NewWatch(o.Stall, func() { o.OnFail(record.ErrStalled) }, o.OnRecover)
+	w.Watch = NewWatch(o.Stall, func() { o.OnFail(record.ErrStalled) }, func(elapsed time.Duration) {
+		if w.Err() == nil { // otherwise Report calls OnRecover, when a write succeeds
+			o.OnRecover(elapsed)
+		}
+	})
 	w.turn <- struct{}{}
 	return w
 }

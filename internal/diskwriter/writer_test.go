@@ -135,6 +135,27 @@ func TestStallIsReportedOnce(t *testing.T) {
 	})
 }
 
+// TestAStallIsNoRecovery: a call that took too long while writes fail is over, and nothing is well
+// before a write succeeds.
+func TestAStallIsNoRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l told
+		w := New(l.options())
+		w.Report(errDisk)
+		_ = w.Call(func() error {
+			time.Sleep(6 * time.Second)
+			if !w.Stalls() {
+				t.Error("does not stall")
+			}
+			return errDisk
+		})
+		w.Report(errDisk)
+		l.want(t, "fail: disk failed", "fail: "+record.ErrStalled.Error())
+		w.Report(nil)
+		l.want(t, "fail: disk failed", "fail: "+record.ErrStalled.Error(), "well after 6s")
+	})
+}
+
 // TestRunTurns: a turn for each Wake, for each time that is due, and a last one.
 func TestRunTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
