@@ -37,8 +37,8 @@ func (a *Agent) brief() telemetry.Status {
 			Name: in.Name, Cluster: in.Cluster, Database: in.Database, Table: in.Table, Format: string(in.Format), Mapping: in.Mapping,
 		})
 	}
-	names := a.addClusters(&s)
-	a.addRoutes(&s, names)
+	routes, clusters := a.sender.Status()
+	a.addRoutes(&s, routes, a.addClusters(&s, clusters))
 	a.addFiles(&s)
 	for path, why := range a.tail.Problems() {
 		s.Problems = append(s.Problems, record.Spell(path)+": "+record.Spell(why))
@@ -66,11 +66,10 @@ func (a *Agent) addQuarantine(s *telemetry.Status) {
 	}
 }
 
-// addClusters adds the clusters that the sender knows to the status, sorted by name, and returns
+// addClusters adds clusters, those that the sender knows, to the status, sorted by name, and returns
 // their names by URL.
-func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
+func (a *Agent) addClusters(s *telemetry.Status, clusters []sender.ClusterStatus) map[string]string {
 	names := make(map[string]string)
-	_, clusters := a.sender.Status()
 	for _, c := range clusters {
 		names[c.URL] = c.Name
 		s.Clusters = append(s.Clusters, telemetry.Cluster{
@@ -82,10 +81,9 @@ func (a *Agent) addClusters(s *telemetry.Status) map[string]string {
 	return names
 }
 
-// addRoutes adds the routes to the status, except those that are not configured any more and have
-// no payloads left. names has the names of the clusters by their URL.
-func (a *Agent) addRoutes(s *telemetry.Status, names map[string]string) {
-	routes, _ := a.sender.Status()
+// addRoutes adds routes, those that the sender knows, to the status, except those that are not
+// configured any more and have no payloads left. names has the names of the clusters by their URL.
+func (a *Agent) addRoutes(s *telemetry.Status, routes []sender.RouteStatus, names map[string]string) {
 	configured := a.config().Routes()
 	for _, r := range routes {
 		if _, wanted := configured[r.Route]; !wanted && r.Queued+r.InFlight+r.Spooled == 0 {
