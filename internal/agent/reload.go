@@ -102,7 +102,7 @@ func (a *Agent) change(ctx context.Context, next *config.Config) error {
 	a.spool.SetConfig(next.Spool)
 	a.quarantine.SetConfig(next.Quarantine)
 	a.journal.SetConfig(next.Journal)
-	BoundHeap(next, a.known.Load())
+	a.boundHeap()
 	a.batcher.SetMemory(int64(next.Limits.Memory))
 	a.batcher.SetRoutes(next.Routes())
 	a.tail.Apply(inputs)

@@ -36,7 +36,15 @@ func heapBound(memory, known int64) int64 {
 // files takes. The tailer calls it when that changes.
 func (a *Agent) weigh(known int64) {
 	a.known.Store(known)
-	BoundHeap(a.inForce.Load(), known)
+	a.boundHeap()
+}
+
+// boundHeap sets the memory limit of the Go runtime by the configuration in force and by what is
+// known of files. The lock keeps a call that has read older values from setting them last.
+func (a *Agent) boundHeap() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	BoundHeap(a.config(), a.known.Load())
 }
 
 // Serve runs the agent until ctx ends, until SIGTERM or SIGINT, or until a run --once is done. Call
