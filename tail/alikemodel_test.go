@@ -359,7 +359,7 @@ func (m *alike) finish() {
 	m.wake()
 	m.settled()
 	m.do("released")
-	m.settled() // a compressed file may have waited for one that was released
+	m.settled()                    // a compressed file may have waited for one that was released
 	named := make(map[string]bool) // lines that the log says may come again
 	for _, line := range strings.Split(m.boxed.text(), "\n") {
 		if _, about, found := strings.Cut(line, "is read from its start as a file of its own file="); found {
