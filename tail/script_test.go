@@ -293,19 +293,16 @@ var commands = map[string]func(s *script, a []string) error{
 		}
 		return os.Chtimes(s.path(a[0]), at, at)
 	},
-	"tick": func(s *script, a []string) error { // waits until the clock of the file system moves on
-		for first := int64(0); ; {
+	"tick": func(s *script, a []string) error { // waits until the clock of the file system, which may be behind, has passed this moment
+		for now := time.Now().UnixNano(); ; {
 			f, err := os.CreateTemp(s.t.TempDir(), "")
 			if err != nil {
 				return err
 			}
 			st, err := statFile(f)
 			f.Close()
-			if err != nil || first > 0 && st.birth > first {
+			if err != nil || st.birth > now {
 				return err
-			}
-			if first == 0 {
-				first = st.birth
 			}
 		}
 	},
