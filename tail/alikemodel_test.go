@@ -318,7 +318,9 @@ func (m *alike) wake() {
 	if m.n%4 == 0 { // a run to the end of all files comes between
 		m.boxed.note("> once")
 		for _, path := range m.unreadOnce() {
-			m.t.Errorf("a run --once did not read %s", path)
+			if !hasPackedName(path) { // else it may be a copy, and what is missing is seen in the end
+				m.t.Errorf("a run --once did not read %s", path)
+			}
 		}
 	}
 	m.do("start")

@@ -3,6 +3,7 @@ package tail
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,12 +37,12 @@ func (w *world) unreadOnce() (unread []string) {
 		for _, path := range paths {
 			st, err := statPath(path)
 			must(w.t, err)
-			if st.regular && !hasPackedName(path) && read[st.node] < st.size { // one that is a copy is not entered
+			if st.regular && read[st.node] < st.size {
 				unread = append(unread, path)
 			}
 		}
 	}
-	if len(unread) > 0 && !refused {
+	if slices.ContainsFunc(unread, func(path string) bool { return !hasPackedName(path) }) && !refused { // a compressed copy has no position
 		w.t.Errorf("nothing is told of what was not read: %q", unread)
 	}
 	return unread
