@@ -27,7 +27,7 @@ const alikeAtOnce = 16
 // missing, and what comes more often lies in a file that the log names.
 // KUSTO_AGENT_ALIKE=FIRST-LAST, or one number, chooses the seeds.
 func TestModelAlike(t *testing.T) {
-	first, last := 0, 240
+	first, last := 0, 180
 	switch chosen := os.Getenv("KUSTO_AGENT_ALIKE"); {
 	case chosen != "":
 		from, to, found := strings.Cut(chosen, "-")
