@@ -108,7 +108,8 @@ func (m *model) observe() (settled bool) {
 			f.known = f.known || e.Read > 0
 			if f.current[e.Size] && !f.twin {
 				f.safe = max(f.safe, e.Safe)
-				seen = e.Size == f.size && e.Safe == f.end()
+				sent := f.partial != nil && f.partial.left && e.Safe == f.size // its last line as it is
+				seen = e.Size == f.size && (e.Safe == f.end() || sent)
 			}
 		}
 		if !seen && !f.outside && f.size > 0 {
