@@ -198,6 +198,9 @@ func (m *model) finish() {
 	})
 	m.agent.stop()
 	m.agent = nil
+	for _, f := range m.files {
+		m.forgets(f)
+	}
 	last := m.run(strings.Replace(m.config, "patience: 100ms", "patience: 1m", 1), "--once") // what it has not made up its mind about comes now
 	if code := last.code(); code != 0 && (code != 1 || len(m.quarantined()) == 0) {
 		m.t.Errorf("--once: exit code %d", code)
