@@ -332,7 +332,9 @@ func (m *alike) settled() {
 	if m.away {
 		return
 	}
-	m.do("decided")
+	if m.packs {
+		m.do("decided")
+	}
 	for doubts := true; doubts; { // a file that was empty when it was found comes to be doubted later
 		m.look()
 		if !m.await("no doubts", func() bool { return !m.tailer.suspects() }) {
