@@ -442,48 +442,13 @@ func subset(a, b []int64) bool {
 // addOnceFunctions adds to the report, for each table of which records were asked for by their
 // stamps, the KQL command that creates <table>_once: a function which returns the rows of the table
 // without duplicates, one for each file, generation and offset. Rows without stamps, which were
-// sent before their input had stamps or are of another writer, it returns as they are. Inputs may write to one table with
-// stamps in different columns. A function has one body, so it groups the rows by the columns of all
-// of these inputs: the columns of the others are empty in the rows of an input. If sound records of
-// a table may have the same stamps, a function would hide some of them: the table gets none, and the
-// report names it if it has doubles.
+// sent before their input had stamps or are of another writer, it returns as they are. If sound
+// records of a table may have the same stamps, a function would hide some of them: the table gets
+// none, and the report names it if it has doubles.
 func (t *tables) addOnceFunctions() {
-	inputs := map[record.Route]map[string]bool{} // by table: those that sent records to it; true: of a later generation too
-	for name, f := range t.h.files {
-		for i := range f.sent {
-			table := tableOf(f.sent[i].route)
-			if inputs[table] == nil {
-				inputs[table] = map[string]bool{}
-			}
-			inputs[table][name.Input] = inputs[table][name.Input] || name.Generation > 0
-		}
-	}
+	inputs := t.inputs()
 	for _, r := range sortedRoutes(t.asked) {
-		var by, tests []string // columns to group by; conditions, of which one holds for a row with stamps
-		alike := false
-		for _, input := range slices.Sorted(maps.Keys(inputs[r])) {
-			s := t.o.Stamps(input)
-			if s.File == "" || s.Offset == "" {
-				continue
-			}
-			alike = alike || s.Shared || s.Generation == "" && inputs[r][input]
-			test := "isnotempty(" + kusto.EntityName(s.File) + ")"
-			for _, column := range []string{s.File, s.Generation, s.Offset} {
-				if column == "" {
-					continue
-				}
-				name := kusto.EntityName(column)
-				if column != s.File {
-					test += " and isnotnull(" + name + ")"
-				}
-				if !slices.Contains(by, name) {
-					by = append(by, name)
-				}
-			}
-			if !slices.Contains(tests, test) {
-				tests = append(tests, test)
-			}
-		}
+		by, tests, alike := t.grouping(inputs[r])
 		if alike {
 			if slices.ContainsFunc(t.out.Doubled, func(x Finding) bool { return x.Table == r.Table }) && !slices.Contains(t.out.alike, r.Table) {
 				t.out.alike = append(t.out.alike, r.Table)
@@ -496,6 +461,52 @@ func (t *tables) addOnceFunctions() {
 			t.out.Functions = append(t.out.Functions, text)
 		}
 	}
+}
+
+// inputs returns, by table, the names of the inputs that sent records to it; true: also of a later
+// generation of a file, one that began after the file was truncated.
+func (t *tables) inputs() map[record.Route]map[string]bool {
+	all := map[record.Route]map[string]bool{}
+	for name, f := range t.h.files {
+		for i := range f.sent {
+			table := tableOf(f.sent[i].route)
+			if all[table] == nil {
+				all[table] = map[string]bool{}
+			}
+			all[table][name.Input] = all[table][name.Input] || name.Generation > 0
+		}
+	}
+	return all
+}
+
+// grouping returns how the rows of a table are told apart by the stamps of its inputs (see inputs).
+// Inputs may write to one table with stamps in different columns. A function has one body, so it
+// groups by the columns of all of them (by): those of the others are empty in the rows of an input.
+// Of the conditions in tests, one at least holds for a row with stamps. alike says that sound
+// records of an input may have the same stamps.
+func (t *tables) grouping(inputs map[string]bool) (by, tests []string, alike bool) {
+	add := func(all *[]string, text string) {
+		if !slices.Contains(*all, text) {
+			*all = append(*all, text)
+		}
+	}
+	for _, input := range slices.Sorted(maps.Keys(inputs)) {
+		s := t.o.Stamps(input)
+		if s.File == "" || s.Offset == "" {
+			continue
+		}
+		alike = alike || s.Shared || s.Generation == "" && inputs[input]
+		add(&by, kusto.EntityName(s.File))
+		test := "isnotempty(" + kusto.EntityName(s.File) + ")"
+		for _, column := range []string{s.Generation, s.Offset} {
+			if column != "" {
+				add(&by, kusto.EntityName(column))
+				test += " and isnotnull(" + kusto.EntityName(column) + ")"
+			}
+		}
+		add(&tests, test)
+	}
+	return by, tests, alike
 }
 
 // stampsHint is how records get stamps.
