@@ -205,7 +205,7 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 // fingerprint, and is no copy of it. The caller holds mu.
 func (in *input) isCommon(k *known) bool {
 	for o := range in.heads.Get(k.info.Head) {
-		if o.file.ID != k.file.ID && o.position > 0 && o.info.seldom.Old == 0 {
+		if o.file.ID != k.file.ID && o.position > 0 && o.info.Old == 0 {
 			return true
 		}
 	}
@@ -215,23 +215,18 @@ func (in *input) isCommon(k *known) bool {
 // isNameOf reports whether rotation may have given a file this path: same folder, and a
 // name that begins with the file's name without its extension.
 func isNameOf(path string, info record.FileInfo) bool {
-	dir, base := filepath.Split(path)
-	for _, was := range append(info.Paths(), info.First) {
-		wasDir, name := filepath.Split(was)
-		stem := finder.Stem(name)
-		if dir == wasDir && stem != "" && strings.HasPrefix(base, stem) && base != name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool {
+		return filepath.Dir(path) == filepath.Dir(was) && filepath.Base(path) != filepath.Base(was) && beginsWithStem(path, was)
+	})
 }
 
 // isOfStem is isNameOf for a file that may have been moved to another folder too.
 func isOfStem(path string, info record.FileInfo) bool {
-	for _, was := range append(info.Paths(), info.First) {
-		if stem := finder.Stem(filepath.Base(was)); stem != "" && strings.HasPrefix(filepath.Base(path), stem) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool { return beginsWithStem(path, was) })
+}
+
+// beginsWithStem reports whether the name at path begins with the name at was without its extension.
+func beginsWithStem(path, was string) bool {
+	stem := finder.Stem(filepath.Base(was))
+	return stem != "" && strings.HasPrefix(filepath.Base(path), stem)
 }

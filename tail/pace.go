@@ -147,6 +147,7 @@ type silence struct {
 // caller holds mu.
 func (t *Tailer) unheard() []*reader {
 	if u := &t.silent; u.scans != t.scanNo {
+		clear(u.readers) // closed readers are not kept for longer
 		*u = silence{u.readers[:0], t.scanNo}
 		for _, in := range t.inputs {
 			for r := range in.readers.All() {
