@@ -8,7 +8,10 @@ import (
 )
 
 // Event is something that happened. Each type says who reports it.
-type Event interface{ event() }
+type Event interface {
+	// apply has the machine change its state and emit actions.
+	apply(m *Machine)
+}
 
 // Events about payloads. The shell reports each exactly once for each action
 // that asks for it.
@@ -238,27 +241,27 @@ const (
 	UnknownReplaced                 // a rebuilt payload of unknown outcome is made again under another id
 )
 
-func (Take) event()           {}
-func (Fetched) event()        {}
-func (NotFetched) event()     {}
-func (Asked) event()          {}
-func (Answered) event()       {}
-func (BrokenOff) event()      {}
-func (Spilled) event()        {}
-func (Returned) event()       {}
-func (Ended) event()          {}
-func (Divided) event()        {}
-func (NotDivided) event()     {}
-func (Quarantined) event()    {}
-func (NotQuarantined) event() {}
-func (Start) event()          {}
-func (Halt) event()           {}
-func (Drain) event()          {}
-func (Keep) event()           {}
-func (Tick) event()           {}
-func (Restock) event()        {}
-func (SpoolIs) event()        {}
-func (Configure) event()      {}
+func (e Take) apply(m *Machine)           { m.take(e) }
+func (e Fetched) apply(m *Machine)        { m.fetched(e) }
+func (e NotFetched) apply(m *Machine)     { m.notFetched(e) }
+func (e Asked) apply(m *Machine)          { m.asked(e.P) }
+func (e Answered) apply(m *Machine)       { m.answered(e.P, &e.Answer) }
+func (e BrokenOff) apply(m *Machine)      { m.brokenOff(e.P, e.Unknown) }
+func (e Spilled) apply(m *Machine)        { m.spilled(e.P, e.Result) }
+func (e Returned) apply(m *Machine)       { m.returned(e.P) }
+func (e Ended) apply(m *Machine)          { m.ended(e.P) }
+func (e Divided) apply(m *Machine)        { m.divided(e.P, e.Halves) }
+func (e NotDivided) apply(m *Machine)     { m.notDivided(e.P, e.Why, e.Err) }
+func (e Quarantined) apply(m *Machine)    { m.quarantined(e.P) }
+func (e NotQuarantined) apply(m *Machine) { m.notQuarantined(e.P, e.Err) }
+func (e Restock) apply(m *Machine)        { m.restocked(e) }
+func (e SpoolIs) apply(m *Machine)        { m.spoolIs(e.Condition) }
+func (e Configure) apply(m *Machine)      { m.configure(e) }
+func (Start) apply(m *Machine)            { m.start() }
+func (Halt) apply(m *Machine)             { m.phase = halted }
+func (Drain) apply(m *Machine)            { m.draining = true }
+func (Keep) apply(m *Machine)             { m.keep() }
+func (Tick) apply(*Machine)               {} // the pump that follows looks at what is due
 
 func (Request) action()    {}
 func (Fetch) action()      {}

@@ -73,62 +73,17 @@ func New(s Settings, clusters []Target, seed uint64) *Machine {
 func (m *Machine) Apply(now time.Time, e Event) []Action {
 	m.now, m.out = now, m.out[:0]
 	m.trip()
-	m.apply(e)
+	e.apply(m)
 	for _, c := range m.order {
 		m.pump(c)
 	}
 	return m.out
 }
 
-// apply hands an event to its handler, which changes the state and emits actions. A Tick
-// has no handler: the pump that follows looks at what is due.
-func (m *Machine) apply(e Event) {
-	switch e := e.(type) {
-	case Take:
-		m.take(e)
-	case Fetched:
-		m.fetched(e)
-	case NotFetched:
-		m.notFetched(e)
-	case Asked:
-		m.asked(e.P)
-	case Answered:
-		m.answered(e.P, &e.Answer)
-	case BrokenOff:
-		m.brokenOff(e.P, e.Unknown)
-	case Spilled:
-		m.spilled(e.P, e.Result)
-	case Returned:
-		m.returned(e.P)
-	case Ended:
-		m.ended(e.P)
-	case Divided:
-		m.divided(e.P, e.Halves)
-	case NotDivided:
-		m.notDivided(e.P, e.Why, e.Err)
-	case Quarantined:
-		m.quarantined(e.P)
-	case NotQuarantined:
-		m.notQuarantined(e.P, e.Err)
-	case Restock:
-		r := m.route(e.Route)
-		r.stock, r.noReadBefore = e.Stock, time.Time{}
-		m.look(r)
-	case SpoolIs:
-		m.spoolIs(e.Condition)
-	case Start:
-		m.phase, m.draining = serving, false
-		m.lookAll()
-	case Halt:
-		m.phase = halted
-	case Drain:
-		m.draining = true
-	case Keep:
-		m.keep()
-	case Configure:
-		m.configure(e)
-	case Tick: // pump looks at what is due
-	}
+// start handles Start, which lets requests be made.
+func (m *Machine) start() {
+	m.phase, m.draining = serving, false
+	m.lookAll()
 }
 
 func (m *Machine) emit(a Action) { m.out = append(m.out, a) }

@@ -132,6 +132,13 @@ func (m *Machine) returned(p *Payload) {
 	m.look(r)
 }
 
+// restocked handles Restock: it takes over what the spool has for a route, which may be read at once.
+func (m *Machine) restocked(e Restock) {
+	r := m.route(e.Route)
+	r.stock, r.noReadBefore = e.Stock, time.Time{}
+	m.look(r)
+}
+
 // restock updates the route's view of the spool after a payload was written there: the payload can be
 // fetched at the given time, or at once if that is past.
 func (m *Machine) restock(r *route, notBefore time.Time) {
