@@ -26,7 +26,7 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 	switch n.What {
 	case delivery.Retrying:
 		log.Warn("request failed, will retry", "verdict", ans.Verdict.String(),
-			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, retryFix(ans.Verdict)))
+			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, delivery.RetryFix(ans.Verdict)))
 	case delivery.FailingAlone:
 		log.Warn("batch keeps failing while others of its table are accepted, retrying it on its own schedule",
 			"verdict", ans.Verdict.String(), "activity", ans.ActivityID, "err", ans.Err,
@@ -45,7 +45,7 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 		log.Error("cluster is held: without a valid token nothing is sent to it, its records are kept", "code", h.Code, "activity", h.Activity, "err", h.Message, "fix", h.Fix)
 	case delivery.LongRetryAfter:
 		log.Warn("Retry-After is longer than 60 s, waiting 60 s", "asked", ans.RetryAfter,
-			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, retryFix(ans.Verdict)))
+			"activity", ans.ActivityID, "err", ans.Err, "fix", cmp.Or(ans.Hint, delivery.RetryFix(ans.Verdict)))
 	case delivery.Searching:
 		log.Warn("batch was refused, bisecting it to find the bad records", "activity", ans.ActivityID, "err", ans.Err,
 			"fix", "nothing, the valid records are sent, and the bad ones go to quarantine")
@@ -63,20 +63,7 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 // how long nothing was accepted and, if a request was answered, the last error.
 func logDown(log *slog.Logger, what string, n *delivery.Notice) {
 	if e := n.Last; e != nil {
-		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, retryFix(kusto.Retry)))
+		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, delivery.RetryFix(kusto.Retry)))
 	}
 	log.Warn(what, "elapsed", n.Elapsed.Round(time.Millisecond))
-}
-
-// retryFix returns the advice for the log attribute fix after an answer with this verdict, for which
-// the agent retries without help: what to do if the failures go on.
-func retryFix(v kusto.Verdict) string {
-	const itself = "nothing, it is sent again by itself; "
-	switch v {
-	case kusto.Throttled:
-		return itself + "if it stays so, the cluster is too small for what is sent to it: give it more nodes, or set send.concurrency to a low number"
-	case kusto.Unknown:
-		return itself + "its records may then be stored twice"
-	}
-	return itself + "if it stays so, give support the activity id"
 }

@@ -98,7 +98,7 @@ func TestTurns(t *testing.T) {
 // after a pause, and says no time while the request is in flight or once it was accepted.
 func TestNextTry(t *testing.T) {
 	b := newBench(t)
-	next := func() time.Time { return b.m.Routes()[0].NextTry }
+	next := func() time.Time { return b.m.Routes(nothingWaits)[0].NextTry }
 	b.do(Take{Data: b.data("T", 1)})
 	p := find[Request](b).P
 	if at := next(); !at.IsZero() {
@@ -106,7 +106,7 @@ func TestNextTry(t *testing.T) {
 	}
 	b.do(Asked{p})
 	b.do(Answered{p, said(kusto.Retry, 500)})
-	if r := b.m.Routes()[0]; r.State != "retrying" || !r.NextTry.Equal(p.notBefore) || !r.NextTry.After(b.now) {
+	if r := b.m.Routes(nothingWaits)[0]; r.State != "retrying" || !r.NextTry.Equal(p.notBefore) || !r.NextTry.After(b.now) {
 		t.Errorf("%s, next try %v, want retrying and %v", r.State, r.NextTry, p.notBefore)
 	}
 	b.m.all[0].paused = b.now.Add(time.Hour)
@@ -118,7 +118,7 @@ func TestNextTry(t *testing.T) {
 	b.do(Tick{})
 	b.do(Asked{p})
 	b.do(Answered{p, good})
-	if r := b.m.Routes()[0]; r.State != "up" || !r.NextTry.IsZero() {
+	if r := b.m.Routes(nothingWaits)[0]; r.State != "up" || !r.NextTry.IsZero() {
 		t.Errorf("%s, next try %v, want up and none", r.State, r.NextTry)
 	}
 }
@@ -188,7 +188,7 @@ func TestFetchingIsProgress(t *testing.T) {
 	b := newBench(t)
 	b.do(Restock{record.Route{Cluster: "http://c", Table: "T"}, Stock{Ready: 1}})
 	find[Fetch](b)
-	p := b.m.Progress(b.now, time.Minute, func(record.Route) int { return 0 }) // it was taken out
+	p := b.m.Progress(b.now, time.Minute, nothingWaits) // it was taken out
 	if p.Left+p.Spooled != 0 || p.Fetching != 1 || p.Stuck {
 		t.Errorf("progress %+v", p)
 	}

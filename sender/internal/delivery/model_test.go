@@ -48,6 +48,9 @@ func TestMachineModel(t *testing.T) {
 	}
 }
 
+// nothingWaits is a spool without payloads.
+func nothingWaits(record.Route) int { return 0 }
+
 // found are seeds above the first 2,000 that once found something.
 var found = []uint64{3188, 7781}
 
@@ -270,8 +273,8 @@ func (u *universe) begin(p *Payload, what string, stage Stage) {
 	if u.work[p] != "" {
 		u.fail("%s while there is %s for the same payload", what, u.work[p])
 	}
-	if p.Stage() != stage {
-		u.fail("%s of a payload that is %v", what, p.Stage())
+	if p.stage != stage {
+		u.fail("%s of a payload that is %v", what, p.stage)
 	}
 	u.work[p] = what
 }
@@ -598,7 +601,7 @@ func (u *universe) judge() {
 		case x.kind == sound || x.kind == bad:
 			if x.ended != 1 {
 				u.fail("%x (%s, kind %d) is not delivered, attempt %d, in hand %d, in the spool %v; %+v; %+v",
-					id[:2], x.table, x.kind, x.data.Attempt, x.inHand, x.inSpool, u.m.Routes(), u.m.Clusters(func(record.Route) int { return 0 }))
+					id[:2], x.table, x.kind, x.data.Attempt, x.inHand, x.inSpool, u.m.Routes(nothingWaits), u.m.Clusters(nothingWaits))
 			}
 		default:
 			if x.ended == 0 && !x.inSpool {

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"time"
 
 	"kusto-agent/internal/kusto"
@@ -73,39 +74,51 @@ func (r *route) verdict(now time.Time, patience time.Duration) (refused, down bo
 	return false, down
 }
 
-// Failing is why a route or a cluster does not accept, and since when it was wanted.
-type Failing struct {
-	Since time.Time
-	Last  *kusto.Error // nil: there was no answer yet
-}
-
-// failing returns since when a route or cluster has requests that are not accepted, and the last
-// error; nil if it is up without failures, or held, since a hold has a time and an error of its
-// own.
-func (b *breaker) failing() *Failing {
+// reason returns why a route or cluster is not up, in the form of a Hold: its hold if it is held;
+// otherwise, if it is down or its last requests failed, since when and with which error. It is nil
+// for one that is up.
+func (b *breaker) reason() *Hold {
 	if b.hold != nil || !b.down && b.failures == 0 {
-		return nil
+		return b.hold
 	}
-	return &Failing{b.wanted, b.last}
+	h := &Hold{Since: b.wanted, Message: "it has not answered yet", Fix: "nothing if it answers soon; else see to the way to it: name, proxy, firewall"}
+	if e := b.last; e != nil {
+		h.Status, h.Code, h.Message, h.Activity, h.Fix = e.Status, e.Code, cmp.Or(e.Message, e.Error()), e.ActivityID, cmp.Or(e.Hint, RetryFix(kusto.Retry))
+	}
+	return h
 }
 
-// RouteStatus is how a route fares.
+// RetryFix returns what to do if requests go on to be answered with this verdict, for which the
+// agent retries without help.
+func RetryFix(v kusto.Verdict) string {
+	const itself = "nothing, it is sent again by itself; "
+	switch v {
+	case kusto.Throttled:
+		return itself + "if it stays so, the cluster is too small for what is sent to it: give it more nodes, or set send.concurrency to a low number"
+	case kusto.Unknown:
+		return itself + "its records may then be stored twice"
+	}
+	return itself + "if it stays so, give support the activity id"
+}
+
+// RouteStatus is how a route fares, for people.
 type RouteStatus struct {
 	Route        record.Route
-	State        string   // up, retrying, down or held
-	Hold         *Hold    // nil unless held; the cluster's, where that is held
-	Failing      *Failing // nil where it is up or held; the cluster's, where that is down
+	State        string // up, retrying, down or held
+	Hold         *Hold  // nil where it is up; the cluster's, where that is held or down
 	NextTry      time.Time
 	Queued       int
+	Spooled      int // payloads that rest in the spool
 	InFlight     int
-	FailingAlone int    // payloads that fail while others are accepted
+	FailingAlone int    // payloads that fail while others of the route are accepted
 	Accepted     uint64 // records since the start
 	Last         time.Time
 }
 
 // Routes returns the status of all routes, in the order in which they were first used. A route
-// whose cluster is down or held has the state, hold, failures and next try of the cluster.
-func (m *Machine) Routes() []RouteStatus {
+// whose cluster is down or held has the state, hold and next try of the cluster. waiting returns how
+// many payloads of a route lie in the spool.
+func (m *Machine) Routes(waiting func(record.Route) int) []RouteStatus {
 	out := make([]RouteStatus, len(m.all))
 	for i, r := range m.all {
 		b := &r.breaker
@@ -113,8 +126,8 @@ func (m *Machine) Routes() []RouteStatus {
 			b = &r.cluster.breaker
 		}
 		out[i] = RouteStatus{
-			Route: r.name, State: b.state(), Hold: b.hold, Failing: b.failing(), NextTry: r.nextTry(b),
-			Queued: r.inHand() - r.inflight, InFlight: r.inflight, FailingAlone: len(r.alone), Accepted: r.records, Last: r.last,
+			Route: r.name, State: b.state(), Hold: b.reason(), NextTry: r.nextTry(b),
+			Queued: r.inHand() - r.inflight, Spooled: waiting(r.name), InFlight: r.inflight, FailingAlone: len(r.alone), Accepted: r.records, Last: r.last,
 		}
 	}
 	return out
@@ -139,12 +152,11 @@ func (r *route) nextTry(b *breaker) (at time.Time) {
 	return at
 }
 
-// ClusterStatus is how a cluster fares.
+// ClusterStatus is how a cluster fares, for people.
 type ClusterStatus struct {
 	Name, URL   string
 	State       string
-	Hold        *Hold    // nil unless held
-	Failing     *Failing // nil where it is up or held
+	Hold        *Hold // nil where it is up
 	NextTry     time.Time
 	Concurrency int // slots just now
 	InFlight    int
@@ -158,7 +170,7 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 		if !c.served || !c.configured && c.isEmpty(waiting) {
 			continue
 		}
-		out = append(out, ClusterStatus{Name: c.name, URL: c.url, State: c.state(), Hold: c.hold, Failing: c.failing(), NextTry: c.gate, Concurrency: c.limit, InFlight: c.inflight})
+		out = append(out, ClusterStatus{Name: c.name, URL: c.url, State: c.state(), Hold: c.reason(), NextTry: c.gate, Concurrency: c.limit, InFlight: c.inflight})
 	}
 	return out
 }
