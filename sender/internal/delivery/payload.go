@@ -25,11 +25,6 @@ const (
 	Ending                        // its end is being written to the journal
 )
 
-var stages = [...]string{"none", "queued", "refused", "sending", "bisecting", "quarantining", "spilling", "holding", "returning", "ending"}
-
-// String is the word of the table in the package comment.
-func (s Stage) String() string { return stages[s] }
-
 // Place is where the bytes of a payload are.
 type Place uint8
 
@@ -41,11 +36,6 @@ const (
 	Spooled                    // in the spool too, under its own id
 	Rebuilt                    // its frame is damaged; here under an id of its own, made again
 )
-
-var places = [...]string{"none", "memory", "oversized", "perhaps", "spooled", "rebuilt"}
-
-// String is the word of the table in the package comment.
-func (p Place) String() string { return places[p] }
 
 // InSpool reports whether the spool has given the payload out and waits to hear of it.
 func (p Place) InSpool() bool { return p == Spooled || p == Rebuilt }
@@ -78,9 +68,6 @@ type Payload struct {
 	parts     Indivisible   // IsWhole: it cannot be divided
 	asIs      bool          // it could not be divided before it is asked for
 }
-
-// Stage is what is under way for the payload.
-func (p *Payload) Stage() Stage { return p.stage }
 
 // search counts the requests made to isolate the records at fault in one payload.
 type search struct{ requests int }

@@ -479,3 +479,8 @@ func TestTableIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+var stages = [...]string{"none", "queued", "refused", "sending", "bisecting", "quarantining", "spilling", "holding", "returning", "ending"}
+
+// String is the word of the table in the package comment.
+func (s Stage) String() string { return stages[s] }
