@@ -76,24 +76,21 @@ func (s *Sender) stocked(e delivery.Event) delivery.Event {
 func (s *Sender) start(a delivery.Action, worker bool) {
 	switch a := a.(type) {
 	case delivery.Request:
-		s.goDo(func() { s.request(a.P) })
+		s.work.Go(func() { s.request(a.P) })
 	case delivery.Fetch:
-		s.goDo(func() { s.fetch(a.Ticket, a.Must) })
+		s.work.Go(func() { s.fetch(a.Ticket, a.Must) })
 	case delivery.Divide:
-		s.goDo(func() { s.divide(a.P) })
+		s.work.Go(func() { s.divide(a.P) })
 	case delivery.Quarantine:
-		s.goDo(func() { s.quarantine(a.P, &a.Answer) })
+		s.work.Go(func() { s.quarantine(a.P, &a.Answer) })
 	case delivery.End:
 		if !worker {
-			s.goDo(func() { s.end(a.P, a.How) })
+			s.work.Go(func() { s.end(a.P, a.How) })
 		}
 	case delivery.Spill, delivery.Return:
 		s.write(a)
 	}
 }
-
-// goDo starts a goroutine that ends with its action; Run waits for it.
-func (s *Sender) goDo(f func()) { s.work.Go(f) }
 
 // condition returns whether the spool accepts payloads at this moment.
 func (s *Sender) condition() delivery.Condition {

@@ -276,7 +276,9 @@ func (m *Machine) pump(c *cluster) {
 		if c.careful.len() > 0 && !c.blocked() && c.trusts(m.now) && !c.promised(m.now) {
 			r := c.careful.pop()
 			r.inCareful = false
-			m.serveSuspect(r)
+			if _, careful, _ := m.ready(r); careful { // the retry of its payload is still due
+				m.send(r.suspects.pop())
+			}
 			m.look(r)
 			continue
 		}

@@ -183,7 +183,8 @@ func (m *Machine) serve(r *route) {
 		inHand = r.probeable()
 	}
 	if r.replayed = replay && (!inHand || !r.replayed); r.replayed {
-		m.issue(r)
+		m.occupy(r)
+		m.ticket(r)
 		return
 	}
 	switch {
@@ -193,14 +194,6 @@ func (m *Machine) serve(r *route) {
 		m.send(r.retries.pop())
 	default:
 		m.send(r.fresh.pop())
-	}
-}
-
-// serveSuspect sends the payload of the route that fails alone and whose retry is due, if there still
-// is one.
-func (m *Machine) serveSuspect(r *route) {
-	if _, careful, _ := m.ready(r); careful {
-		m.send(r.suspects.pop())
 	}
 }
 
@@ -228,13 +221,6 @@ func (m *Machine) probe(r *route) *Payload {
 	}
 	r.queued++ // send subtracts it again
 	return p
-}
-
-// issue takes a request slot of the route and asks the shell (package sender, which does the I/O)
-// to fetch a payload from the spool for it.
-func (m *Machine) issue(r *route) {
-	m.occupy(r)
-	m.ticket(r)
 }
 
 // ticket asks the shell (package sender, which does the I/O) to fetch a payload of the route from
