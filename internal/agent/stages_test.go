@@ -20,7 +20,7 @@ func TestStages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := &Agent{Options: Options{Log: slog.New(slog.DiscardHandler)}}
-				a.inForce.Store(&config.Config{ShutdownTimeout: units.Duration(time.Minute)})
+				a.inForce.Store(&config.Config{General: config.General{ShutdownTimeout: units.Duration(time.Minute)}})
 				arrive := make(chan os.Signal, 2)
 				for _, at := range signals {
 					time.AfterFunc(at, func() { arrive <- syscall.SIGTERM })

@@ -34,23 +34,31 @@ const DefaultCluster = "default"
 // level says merged into the inputs, names and URLs checked. It is not changed
 // after Load, and may be shared.
 type Config struct {
-	Clusters               map[string]Cluster // by name; that of the top level is DefaultCluster
-	Inputs                 []Input            // in the order of the files; at least one
-	AllowUntrustedEndpoint bool
-	StateDir               string
-	App                    string // ASCII, fit for a header
-	User                   string // likewise; may be empty
-	ShutdownTimeout        units.Duration
-
-	Batch      batcher.Config // of the top level; each input has its own, merged
-	Send       sender.Config
-	Spool      spool.Config // Dir is never empty
-	Quarantine quarantine.Config
-	Journal    journal.Config
-	Limits     Limits
-	Telemetry  telemetry.Config
-
+	Clusters map[string]Cluster // by name; that of the top level is DefaultCluster
+	Inputs   []Input            // in the order of the files; at least one
+	General
+	Batch batcher.Config // of the top level; each input has its own, merged
+	Sections
 	Files []string // that were read: the main file, then the included ones
+}
+
+// General is the single keys of the top level that are not about clusters.
+type General struct {
+	AllowUntrustedEndpoint bool           `yaml:"allow_untrusted_endpoint"`
+	StateDir               string         `yaml:"state_dir"`
+	App                    string         `yaml:"app"`  // ASCII, fit for a header
+	User                   string         `yaml:"user"` // likewise; may be empty
+	ShutdownTimeout        units.Duration `yaml:"shutdown_timeout"`
+}
+
+// Sections are the sections of the top level that hold for all inputs and clusters.
+type Sections struct {
+	Send       sender.Config     `yaml:"send"`
+	Spool      spool.Config      `yaml:"spool"` // Dir is never empty
+	Quarantine quarantine.Config `yaml:"quarantine"`
+	Journal    journal.Config    `yaml:"journal"`
+	Limits     Limits            `yaml:"limits"`
+	Telemetry  telemetry.Config  `yaml:"telemetry"`
 }
 
 // Cluster is one cluster that inputs send to.
@@ -103,15 +111,16 @@ func (l Limits) check(largest units.Size) (errs []error) {
 // has no cluster and no input.
 func DefaultConfig() Config {
 	return Config{
-		App:             "kusto-agent",
-		ShutdownTimeout: units.Duration(60 * time.Second),
-		Batch:           batcher.DefaultConfig(),
-		Send:            sender.DefaultConfig(),
-		Spool:           spool.DefaultConfig(),
-		Quarantine:      quarantine.DefaultConfig(),
-		Journal:         journal.DefaultConfig(),
-		Limits:          Limits{Memory: 256 * units.MiB, OpenFiles: 4096},
-		Telemetry:       telemetry.DefaultConfig(),
+		General: General{App: "kusto-agent", ShutdownTimeout: units.Duration(60 * time.Second)},
+		Batch:   batcher.DefaultConfig(),
+		Sections: Sections{
+			Send:       sender.DefaultConfig(),
+			Spool:      spool.DefaultConfig(),
+			Quarantine: quarantine.DefaultConfig(),
+			Journal:    journal.DefaultConfig(),
+			Limits:     Limits{Memory: 256 * units.MiB, OpenFiles: 4096},
+			Telemetry:  telemetry.DefaultConfig(),
+		},
 	}
 }
 

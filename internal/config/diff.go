@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 )
 
 // Diff is in what one configuration differs from another, by names and keys and
@@ -50,23 +49,8 @@ func Reload(old, loaded *Config) (*Config, Diff) {
 	}
 	d.inputs(old.Inputs, next.Inputs)
 	d.clusters(old.Clusters, next.Clusters)
-	for _, s := range []struct {
-		key      string
-		old, now any
-	}{
-		{"allow_untrusted_endpoint", old.AllowUntrustedEndpoint, next.AllowUntrustedEndpoint},
-		{"app", old.App, next.App},
-		{"user", old.User, next.User},
-		{"shutdown_timeout", old.ShutdownTimeout, next.ShutdownTimeout},
-		{"send", old.Send, next.Send},
-		{"spool", old.Spool, next.Spool},
-		{"quarantine", old.Quarantine, next.Quarantine},
-		{"journal", old.Journal, next.Journal},
-		{"limits", old.Limits, next.Limits},
-		{"telemetry", old.Telemetry, next.Telemetry},
-	} {
-		d.Settings = append(d.Settings, keysThatDiffer(s.key, reflect.ValueOf(s.old), reflect.ValueOf(s.now))...)
-	}
+	d.Settings = append(keysThatDiffer("", reflect.ValueOf(old.General), reflect.ValueOf(next.General)),
+		keysThatDiffer("", reflect.ValueOf(old.Sections), reflect.ValueOf(next.Sections))...)
 	return &next, d
 }
 
@@ -131,7 +115,7 @@ func keysThatDiffer(key string, a, b reflect.Value) (keys []string) {
 		return keys
 	}
 	for i := range a.NumField() {
-		name, _, _ := strings.Cut(a.Type().Field(i).Tag.Get("yaml"), ",")
+		name, _ := keyOf(a.Type().Field(i))
 		keys = append(keys, keysThatDiffer(join(key, name), a.Field(i), b.Field(i))...)
 	}
 	return keys

@@ -4,39 +4,24 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"kusto-agent/batcher"
-	"kusto-agent/internal/journal"
 	"kusto-agent/internal/kusto/credential"
-	"kusto-agent/internal/quarantine"
-	"kusto-agent/internal/telemetry"
-	"kusto-agent/internal/units"
-	"kusto-agent/sender"
-	"kusto-agent/spool"
 	"kusto-agent/tail"
 )
 
 // document is a main file: the keys of its top level, as they are written.
 // Sections kept as nodes are read when what they build on is known.
 type document struct {
-	Cluster                string         `yaml:"cluster"`
-	Database               string         `yaml:"database"`
-	AllowUntrustedEndpoint bool           `yaml:"allow_untrusted_endpoint"`
-	StateDir               string         `yaml:"state_dir"`
-	App                    string         `yaml:"app"`
-	User                   string         `yaml:"user"`
-	ShutdownTimeout        units.Duration `yaml:"shutdown_timeout"`
+	Cluster  string `yaml:"cluster"`
+	Database string `yaml:"database"`
+	General  `yaml:",inline"`
 
 	Auth     credential.Config     `yaml:"auth"`
 	Inputs   *yaml.Node            `yaml:"inputs"`
 	Clusters map[string]clusterDoc `yaml:"clusters"`
 
-	Batch      batcher.Config    `yaml:"batch"`
-	Send       sender.Config     `yaml:"send"`
-	Spool      spool.Config      `yaml:"spool"`
-	Quarantine quarantine.Config `yaml:"quarantine"`
-	Journal    journal.Config    `yaml:"journal"`
-	Limits     Limits            `yaml:"limits"`
-	Telemetry  telemetry.Config  `yaml:"telemetry"`
-	Include    []string          `yaml:"include"`
+	Batch    batcher.Config `yaml:"batch"`
+	Sections `yaml:",inline"`
+	Include  []string `yaml:"include"`
 }
 
 // clusterDoc is one of clusters, as it is written.
@@ -54,11 +39,7 @@ type includedDoc struct {
 // defaultDocument returns the values of a main file that sets nothing.
 func defaultDocument() document {
 	c := DefaultConfig()
-	return document{
-		App: c.App, ShutdownTimeout: c.ShutdownTimeout, Auth: credential.DefaultConfig(),
-		Batch: c.Batch, Send: c.Send, Spool: c.Spool, Quarantine: c.Quarantine,
-		Journal: c.Journal, Limits: c.Limits, Telemetry: c.Telemetry,
-	}
+	return document{General: c.General, Auth: credential.DefaultConfig(), Batch: c.Batch, Sections: c.Sections}
 }
 
 // defaultInput is what holds for an input where no file says anything.

@@ -87,9 +87,7 @@ func (l *loader) document(text []byte, src *source, into any) bool {
 // settings takes over and checks the settings of the top level that are not about inputs or clusters.
 func (l *loader) settings() {
 	c, d := l.cfg, &l.doc
-	c.AllowUntrustedEndpoint, c.App, c.User, c.ShutdownTimeout = d.AllowUntrustedEndpoint, d.App, d.User, d.ShutdownTimeout
-	c.Batch, c.Send, c.Spool, c.Quarantine = d.Batch, d.Send, d.Spool, d.Quarantine
-	c.Journal, c.Limits, c.Telemetry = d.Journal, d.Limits, d.Telemetry
+	c.General, c.Batch, c.Sections = d.General, d.Batch, d.Sections
 	c.StateDir = l.stateDir()
 	if c.Spool.Dir == "" {
 		c.Spool.Dir = filepath.Join(c.StateDir, "spool")

@@ -19,12 +19,8 @@ import (
 func (c *Config) printed() (*yaml.Node, error) {
 	top := c.Clusters[DefaultCluster]
 	doc := document{
-		Cluster: top.URL, Database: top.Database, Auth: top.Auth.Masked(),
-		AllowUntrustedEndpoint: c.AllowUntrustedEndpoint, StateDir: c.StateDir,
-		App: c.App, User: c.User, ShutdownTimeout: c.ShutdownTimeout,
-		Inputs: new(yaml.Node), Clusters: map[string]clusterDoc{},
-		Batch: c.Batch, Send: c.Send, Spool: c.Spool, Quarantine: c.Quarantine,
-		Journal: c.Journal, Limits: c.Limits, Telemetry: c.Telemetry,
+		Cluster: top.URL, Database: top.Database, Auth: top.Auth.Masked(), General: c.General,
+		Inputs: new(yaml.Node), Clusters: map[string]clusterDoc{}, Batch: c.Batch, Sections: c.Sections,
 	}
 	doc.Send.Proxy = maskProxy(doc.Send.Proxy)
 	for _, name := range slices.Sorted(maps.Keys(c.Clusters)) {
