@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
-	"sync"
 
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/credential"
@@ -216,7 +215,7 @@ func findNear(line string) (value int, found bool) {
 // letter, or in a long word by up to a third of its letters. A key of the configuration is never
 // one, nor is one that names a file.
 func isNearSecret(key string) bool {
-	if _, known := knownKeys()[key]; known || strings.HasSuffix(strings.ToLower(key), "file") {
+	if _, known := sectionsOfKeys()[key]; known || strings.HasSuffix(strings.ToLower(key), "file") {
 		return false
 	}
 	parts := strings.FieldsFunc(strings.ToLower(key), func(r rune) bool { return r == '_' || r == '-' })
@@ -229,25 +228,6 @@ func isNearSecret(key string) bool {
 	}
 	return false
 }
-
-// knownKeys are all keys of the configuration.
-var knownKeys = sync.OnceValue(func() map[string]bool {
-	all := make(map[string]bool)
-	add := func(t reflect.Type) {
-		for key := range fieldsOf(t) {
-			all[key] = true
-		}
-	}
-	for _, s := range sections {
-		add(reflect.TypeOf(s.keys))
-	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[document]()) {
-		if f.Type.Kind() == reflect.Struct {
-			add(f.Type)
-		}
-	}
-	return all
-})
 
 // findNamed returns the place of the first key of a line that has a word for secrets in it, and
 // whether there is one. Keys that name files, and values such as that of method: client_secret, do

@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -21,11 +23,7 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 		d.src.out.more++
 		return
 	}
-	var keys []string
-	for name := range fieldsOf(section) {
-		keys = append(keys, name)
-	}
-	slices.Sort(keys)
+	keys := slices.Sorted(maps.Keys(fieldsOf(section)))
 	near, meant := Nearest(key, keys)
 	stray := ""
 	if !meant {
@@ -61,30 +59,33 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 // strayed returns the key of any section that is most similar to what was typed, with the sections
 // that have it, in words; "" if none is similar.
 func strayed(typed string) string {
-	var words []string
-	homes := map[string][]string{}
-	for _, s := range sections {
-		for key := range fieldsOf(reflect.TypeOf(s.keys)) {
-			words = append(words, key)
-			homes[key] = append(homes[key], s.where)
-		}
-	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[document]()) {
-		if f.Type.Kind() == reflect.Struct {
-			section, _ := keyOf(f)
-			for key := range fieldsOf(f.Type) {
-				words = append(words, key)
-				homes[key] = append(homes[key], section)
-			}
-		}
-	}
-	slices.Sort(words)
-	near, meant := Nearest(typed, words)
+	homes := sectionsOfKeys()
+	near, meant := Nearest(typed, slices.Sorted(maps.Keys(homes)))
 	if !meant {
 		return ""
 	}
 	return near + ", which belongs to " + orList(homes[near])
 }
+
+// sectionsOfKeys returns, by key, the sections that have it, in words. Of sections within others it
+// has those of the top level alone.
+var sectionsOfKeys = sync.OnceValue(func() map[string][]string {
+	homes := map[string][]string{}
+	add := func(where string, t reflect.Type) {
+		for key := range fieldsOf(t) {
+			homes[key] = append(homes[key], where)
+		}
+	}
+	for _, s := range sections {
+		add(s.where, reflect.TypeOf(s.keys))
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[document]()) {
+		if section, ok := keyOf(f); ok && f.Type.Kind() == reflect.Struct {
+			add(section, f.Type)
+		}
+	}
+	return homes
+})
 
 // homesOf returns the sections that have the key, in words. from is the type of the section in
 // which the key was found. If sections inside that one have the key, only these are returned, as
