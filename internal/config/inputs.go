@@ -259,11 +259,7 @@ func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 		return
 	}
 	_, err := format.NewFields(in.Fields)
-	mistakes := flatten(err)
-	if mistakes == nil && err != nil {
-		mistakes = []error{err}
-	}
-	for _, err := range mistakes {
+	for _, err := range leaves(err) {
 		var bad *units.KeyError
 		switch {
 		case !errors.As(err, &bad):
@@ -290,20 +286,11 @@ func (l *loader) sizes(in *Input, src *source, at string) {
 		src.bad(own, "%v is more than %s, %v; want no more, since a record leaves in one batch", in.MaxRecordSize, what, most)
 	}
 	var given []error
-	for _, err := range flatten(in.Batch.Validate()) {
+	for _, err := range leaves(in.Batch.Validate()) {
 		// A mistake in a value that comes from the top level was reported there.
 		if e, ok := err.(*units.KeyError); ok && src.given(join(at, "batch."+e.Key)) {
 			given = append(given, e)
 		}
 	}
 	l.complain(src, join(at, "batch"), given...)
-}
-
-// flatten returns the errors that were joined into err by errors.Join, one level deep; nil if err
-// is nil or a single error.
-func flatten(err error) []error {
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		return many.Unwrap()
-	}
-	return nil
 }

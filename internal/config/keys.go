@@ -131,7 +131,7 @@ func (k *key) standard() string {
 func allowedValues() map[string][]string {
 	allowed := map[string][]string{"inputs.format": formatNames(), "inputs.multiline.preset": format.Presets(), "inputs.redact.preset": rules.Presets()}
 	note := func(section string, err error) {
-		for _, err := range flatten(err) {
+		for _, err := range leaves(err) {
 			if bad, ok := err.(*units.KeyError); ok && bad.Want != nil {
 				allowed[join(section, bad.Key)] = bad.Want
 			}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -134,14 +135,10 @@ func (l *loader) header(path, value string) {
 // complain reports the errors of a check of a section, each *units.KeyError at its key and others
 // at the section. Errors may be nil or joined. section is the path of the section in the file src.
 func (l *loader) complain(src *source, section string, errs ...error) {
-	for _, err := range errs {
-		switch e := err.(type) {
-		case nil:
-		case *units.KeyError:
+	for _, err := range leaves(errors.Join(errs...)) {
+		if e, ok := err.(*units.KeyError); ok {
 			src.bad(join(section, e.Key), "%s", e.Problem)
-		case interface{ Unwrap() []error }:
-			l.complain(src, section, e.Unwrap()...)
-		default:
+		} else {
 			src.bad(section, "%v", err)
 		}
 	}

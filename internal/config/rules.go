@@ -71,12 +71,13 @@ func (l *loader) rules(in *Input, src *source, at string) {
 // leaves returns the single errors that were joined into err with errors.Join, at any depth; err
 // itself if it is a single error, nil for nil.
 func leaves(err error) (all []error) {
-	many := flatten(err)
-	if many == nil && err != nil {
-		return []error{err}
-	}
-	for _, err := range many {
-		all = append(all, leaves(err)...)
+	switch many, joined := err.(interface{ Unwrap() []error }); {
+	case joined:
+		for _, err := range many.Unwrap() {
+			all = append(all, leaves(err)...)
+		}
+	case err != nil:
+		all = append(all, err)
 	}
 	return all
 }
