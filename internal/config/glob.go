@@ -51,10 +51,7 @@ func realName(file string) string {
 	if name, err := filepath.EvalSymlinks(file); err == nil {
 		file = name
 	}
-	if name, err := filepath.Abs(file); err == nil {
-		file = name
-	}
-	return file
+	return Absolute(file)
 }
 
 // patternSigns are what makes a path a pattern.

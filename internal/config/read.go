@@ -133,8 +133,5 @@ func (l *loader) inFolder(file string) string {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(filepath.Dir(l.name), file)
 	}
-	if full, err := filepath.Abs(file); err == nil {
-		return full
-	}
-	return file
+	return Absolute(file)
 }
