@@ -50,9 +50,9 @@ const listenVariable = "KUSTO_AGENT_LISTEN"
 // load checks the text of the main file and of the files that it includes, and fills in l.cfg.
 // Problems are added to the report.
 func (l *loader) load(text []byte) {
-	l.main, text = newText(l.name, text, l.out)
+	l.main = newSource(l.name, text, l.out)
 	l.cfg.Files = []string{l.name}
-	if !l.document(text, l.main, &l.doc) {
+	if !l.document(l.main, &l.doc) {
 		return
 	}
 	l.settings()
@@ -71,10 +71,10 @@ func (l *loader) load(text []byte) {
 	l.together()
 }
 
-// document decodes the text of a file into the struct that into points to. Mistakes are reported to
+// document decodes the text of src into the struct that into points to. Mistakes are reported to
 // src. It returns false if the text is no section with keys, so that nothing was decoded.
-func (l *loader) document(text []byte, src *source, into any) bool {
-	root := parseYAML(text, src)
+func (l *loader) document(src *source, into any) bool {
+	root := parseYAML(src)
 	if root == nil {
 		return false
 	}

@@ -176,8 +176,7 @@ type secretKey struct {
 // findSecret returns the place of the first key of a line whose value must not be shown, and
 // whether there is one. Keys that name files are no secrets.
 func findSecret(line string) (secretKey, bool) {
-	found, is := findNamed(line)
-	if is {
+	if found, is := findNamed(line); is {
 		return found, true
 	}
 	return findProxy(line)

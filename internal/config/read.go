@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -62,12 +61,6 @@ func cause(verb string, err error) string {
 	return words
 }
 
-// newText returns a source for the text of a file, and the text without a byte order mark.
-func newText(name string, text []byte, out *report) (*source, []byte) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	return newSource(name, text, out), text
-}
-
 // maxIncluded is how many files may be included.
 const maxIncluded = 1000
 
@@ -121,9 +114,9 @@ func (l *loader) include(path string) {
 		return
 	}
 	l.cfg.Files = append(l.cfg.Files, path)
-	src, text := newText(path, text, l.out)
+	src := newSource(path, text, l.out)
 	var doc includedDoc
-	if l.document(text, src, &doc) {
+	if l.document(src, &doc) {
 		l.inputs(doc.Inputs, src)
 	}
 }

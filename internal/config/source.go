@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // source is the text of one file with the places of what was read from it.
 type source struct {
 	name  string // as shown to people
+	text  []byte // without a byte order mark
 	lines []string
 	out   *report
 
@@ -29,11 +31,13 @@ type place struct {
 	written   string // the value before that; empty: it is no single value
 }
 
-// newSource returns a source for the text of a file. Problems are added to out.
+// newSource returns a source for the text of a file, which may begin with a byte order mark. Problems
+// are added to out.
 func newSource(name string, text []byte, out *report) *source {
 	out.order[name] = len(out.order)
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	return &source{
-		name: name, out: out,
+		name: name, text: text, out: out,
 		lines:  strings.Split(string(text), "\n"),
 		places: map[string]place{}, wrong: map[string]bool{},
 	}
@@ -155,10 +159,6 @@ func oneToOne(text []rune) string {
 
 // printable escapes control characters, line ends and characters that turn the direction of text.
 func printable(s string) string {
-	clean := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
-	if clean {
-		return s
-	}
 	var b strings.Builder
 	for _, r := range s {
 		if unicode.IsPrint(r) {

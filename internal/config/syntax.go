@@ -23,12 +23,12 @@ const (
 
 // parseYAML returns the root node of the one document in a file. If the file has a syntax error, is
 // empty or has a second document, parseYAML reports that and returns nil.
-func parseYAML(text []byte, src *source) *yaml.Node {
-	if line, col, why := refuse(text); why != "" {
+func parseYAML(src *source) *yaml.Node {
+	if line, col, why := refuse(src.text); why != "" {
 		src.badAt(line, col, "", why)
 		return nil
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec := yaml.NewDecoder(bytes.NewReader(src.text))
 	first, err := nextDocument(dec)
 	if err == io.EOF || err == nil && (len(first.Content) == 0 || isNull(first.Content[0])) {
 		src.badAt(1, 1, "", "the file says nothing; want at least inputs")
@@ -42,7 +42,7 @@ func parseYAML(text []byte, src *source) *yaml.Node {
 	case err == io.EOF:
 		return first.Content[0]
 	case err != nil:
-		reportSyntax(text, err, src)
+		reportSyntax(err, src)
 	default:
 		src.badAt(second.Line, second.Column, "", "a second document begins; want one document in a file")
 	}
@@ -146,7 +146,7 @@ var said = []struct{ words, told string }{
 
 // reportSyntax reports an error of the YAML library at its place in the file, in the words of the
 // table said where they are known, since the words of the library help few people.
-func reportSyntax(text []byte, err error, src *source) {
+func reportSyntax(err error, src *source) {
 	told := "not readable as YAML from here on"
 	for _, s := range said {
 		if strings.Contains(err.Error(), s.words) {
@@ -154,7 +154,7 @@ func reportSyntax(text []byte, err error, src *source) {
 			break
 		}
 	}
-	line, col := locate(text, err)
+	line, col := locate(src.text, err)
 	if runeAt(src.lines[min(line, len(src.lines))-1], col) == '\t' {
 		told = "a tab; indent with spaces"
 	}
