@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,13 +59,9 @@ func (l *loader) clusterURL(raw, at string) string {
 		l.main.bad(at, "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
 		return ""
 	}
-	if err := l.opts.CheckEndpoint(raw, l.doc.AllowUntrustedEndpoint); err != nil {
-		l.main.bad(at, "%s", unnamed(err))
-		return ""
-	}
-	u, err := url.Parse(raw)
+	u, err := wire.CheckedURL(raw, l.doc.AllowUntrustedEndpoint, l.opts.ClustersOnly)
 	if err != nil {
-		l.main.bad(at, "not a URL; want one such as https://mycluster.westeurope.kusto.windows.net")
+		l.main.bad(at, "%s", unnamed(err))
 		return ""
 	}
 	u.Host = strings.ToLower(u.Host)

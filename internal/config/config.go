@@ -14,7 +14,6 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/kusto/credential"
-	"kusto-agent/internal/kusto/wire"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/telemetry"
@@ -127,11 +126,9 @@ func DefaultConfig() Config {
 // Options are the parts of the check that are not the same everywhere. The
 // zero value is what the agent uses.
 type Options struct {
-	// CheckEndpoint refuses the URL of a cluster that must not be sent a token
-	// or cannot take data. Nil: kusto.CheckEndpoint.
-	CheckEndpoint func(url string, allowUntrusted bool) error
 	// ClustersOnly is for who sends nothing: inputs, included files and what they
-	// need together are not looked at, and Config.Inputs is empty.
+	// need together are not looked at, and Config.Inputs is empty. The URL of a
+	// cluster may be of one that answers queries and takes no data.
 	ClustersOnly bool
 }
 
@@ -175,9 +172,6 @@ func ParseTraced(name string, text []byte, env Env, o Options) (Traced, error) {
 // parse checks the text of the main file and reads the files that it includes. out collects the
 // problems.
 func parse(name string, text []byte, env Env, o Options, out *report) (Traced, error) {
-	if o.CheckEndpoint == nil {
-		o.CheckEndpoint = wire.CheckEndpoint
-	}
 	l := newLoader(name, env, o, out)
 	l.load(text)
 	if err := out.err(); err != nil {
