@@ -108,48 +108,33 @@ func (g *loginGrant) ask(ctx context.Context) (string, time.Time, error) {
 
 // target returns the authority to ask, which is "" for a login that needs none, and the resource to
 // name. The resource is auth.resource, else the one that worked before, else the URL of the
-// cluster. The metadata of the cluster is read only for what the configuration leaves open, within
-// metadataPatience. target fails only if the authority is not known and the login needs one.
+// cluster; tenants do not know a proxy of Azure Monitor by its URL, so for one it is what its
+// metadata names, or that of the public cloud if they cannot be read. The metadata of the cluster
+// is read only for what the configuration leaves open, within metadataPatience. target fails only if
+// the authority is not known and the login needs one.
 func (g *loginGrant) target(ctx context.Context) (authority, resource string, err error) {
 	resource = cmp.Or(g.resource, g.works, g.cluster)
-	if g.resource == "" && g.metadata.monitor() { // tenants do not know a proxy of Azure Monitor by its URL
-		return g.monitorTarget(ctx)
-	}
-	if g.authority != "" || !g.way.wantsAuthority() && g.resource != "" {
+	monitor := g.resource == "" && g.metadata.monitor()
+	hasAuthority := g.authority != "" || !g.way.wantsAuthority()
+	if !monitor && (g.authority != "" || hasAuthority && g.resource != "") {
 		return g.authority, resource, nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
 	defer cancel()
 	m, err := g.metadata.get(bounded)
-	if err == nil && resource == g.cluster && m.mfa {
+	switch {
+	case monitor && err != nil:
+		resource = publicAudience
+	case monitor:
+		resource = m.audience()
+	case err == nil && resource == g.cluster && m.mfa:
 		resource = mfaResource(resource)
 	}
-	if !g.way.wantsAuthority() {
-		return "", resource, nil
+	if hasAuthority {
+		return g.authority, resource, nil
 	}
 	if err == nil {
 		authority, err = m.authority(g.metadata.local())
-	}
-	return authority, resource, err
-}
-
-// monitorTarget is target for a proxy of Azure Monitor: it returns the authority to ask and the
-// resource to name. The resource is the one that the metadata of the proxy names, or that of the
-// public cloud if the metadata cannot be read. authority is "" for a login that needs none. An
-// error of reading the metadata is returned only if the authority has to come from it.
-func (g *loginGrant) monitorTarget(ctx context.Context) (authority, resource string, err error) {
-	bounded, cancel := context.WithTimeout(ctx, metadataPatience)
-	defer cancel()
-	resource = publicAudience
-	m, err := g.metadata.get(bounded)
-	if err == nil {
-		resource = m.audience()
-	}
-	if g.authority != "" || !g.way.wantsAuthority() {
-		return g.authority, resource, nil
-	}
-	if err == nil {
-		authority, err = m.authority(false)
 	}
 	return authority, resource, err
 }
