@@ -7,14 +7,11 @@ package credential
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -40,26 +37,28 @@ type Options struct {
 // client_secret if a secret is configured, else auto; for the method none the tokens are empty. New
 // makes no request and reads no secret before the first call of Token. The cluster may later be
 // asked for its authority (its token service), so New returns an error if wire.CheckEndpoint does
-// not accept the URL.
+// not accept the URL. It also returns one for what Validate refuses. Files are named by their paths.
 func New(cfg Config, clusterURL string, o Options) (*Tokens, error) {
-	method := cmp.Or(cfg.Method, "auto")
-	if method == "auto" && cfg.ClientSecret+cfg.ClientSecretFile != "" {
-		method = "client_secret"
+	cfg.Method = cmp.Or(cfg.Method, "auto")
+	if cfg.Method == "auto" && cfg.ClientSecret+cfg.ClientSecretFile != "" {
+		cfg.Method = "client_secret"
 	}
-	switch method {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("auth.%w", err)
+	}
+	if cfg.Tenant == "." || cfg.Tenant == ".." {
+		return nil, fmt.Errorf("auth.tenant %q: not a tenant", cfg.Tenant)
+	}
+	switch cfg.Method {
 	case "none":
 		return &Tokens{}, nil
 	case "token_file":
-		if cfg.TokenFile == "" {
-			return nil, errors.New("auth.token_file: missing; method token_file needs the file that holds the token")
-		}
-		return newTokens(&fileGrant{path: credentialPath(cfg.TokenFile)}, o.Logger), nil
+		return newTokens(&fileGrant{path: cfg.TokenFile}, o.Logger), nil
 	}
-	m := &methods{cfg: cfg, cluster: clusterURL, options: o}
 	tokens := newTokens(nil, o.Logger)
-	err := m.prepare(tokens.clock)
+	m, err := newMethods(cfg, clusterURL, o, tokens.clock)
 	if err == nil {
-		tokens.grant, err = m.grant(method)
+		tokens.grant, err = m.grant()
 	}
 	if err != nil {
 		tokens.stop()
@@ -77,31 +76,23 @@ type methods struct {
 	metadata   *discovery
 }
 
-// prepare checks authority and tenant of the configuration, and makes the HTTP transports and the
-// discovery, which reads from the cluster where to sign in. It makes no request. The transports
-// compare the dates of answers with c.
-func (m *methods) prepare(c *wire.Clock) (err error) {
-	if m.transports, err = newTransports(m.options, c); err != nil {
-		return err
+// newMethods makes the HTTP transports and the discovery, which reads from the cluster where to sign
+// in. It makes no request. The transports compare the dates of answers with c.
+func newMethods(cfg Config, clusterURL string, o Options, c *wire.Clock) (*methods, error) {
+	m := &methods{cfg: cfg, cluster: clusterURL, options: o}
+	var err error
+	if m.transports, err = newTransports(o, c); err == nil {
+		m.metadata, err = newDiscovery(clusterURL, o, m.transports)
 	}
-	if m.cfg.Authority != "" {
-		if _, err := wire.WebURL(m.cfg.Authority); err != nil {
-			return fmt.Errorf("auth.authority: %w", err)
-		}
-	}
-	if m.cfg.Tenant == "." || m.cfg.Tenant == ".." {
-		return fmt.Errorf("auth.tenant %q: not a tenant", m.cfg.Tenant)
-	}
-	m.metadata, err = newDiscovery(m.cluster, m.options, m.transports)
-	return err
+	return m, err
 }
 
-// grant returns the source of tokens for a method: for auto one that tries several ways.
-func (m *methods) grant(method string) (grant, error) {
-	if method == "auto" {
+// grant returns the source of tokens for the method: for auto one that tries several ways.
+func (m *methods) grant() (grant, error) {
+	if m.cfg.Method == "auto" {
 		return m.auto()
 	}
-	way, err := m.login(method)
+	way, err := m.login(m.cfg.Method)
 	if err != nil {
 		return nil, err
 	}
@@ -114,48 +105,23 @@ func (m *methods) asked(way login) *loginGrant {
 }
 
 // login returns the login of a method, which asks an authority, the machine or az for tokens. It
-// returns an error if the configuration lacks what the method needs.
+// returns an error if auth.authority is plain http and the library of the method takes https only,
+// or if a workload identity lacks what it needs.
 func (m *methods) login(method string) (login, error) {
-	if err := m.complete(method); err != nil {
-		return nil, err
+	if strings.HasPrefix(m.cfg.Authority, "http:") && (method == "certificate" || method == "workload_identity") {
+		return nil, fmt.Errorf("auth.authority: method %s needs https, also on this machine", method)
 	}
 	switch method {
 	case "client_secret":
 		return newSecretLogin(m.cfg, m.transports), nil
 	case "certificate":
-		l := &certificateLogin{tenant: m.cfg.Tenant, client: m.cfg.ClientID, file: credentialPath(m.cfg.CertificateFile), transports: m.transports}
-		if m.cfg.CertificatePasswordFile != "" {
-			l.password = credentialPath(m.cfg.CertificatePasswordFile)
-		}
-		return l, nil
+		return &certificateLogin{tenant: m.cfg.Tenant, client: m.cfg.ClientID, file: m.cfg.CertificateFile, password: m.cfg.CertificatePasswordFile, transports: m.transports}, nil
 	case "workload_identity":
 		return newFederatedLogin(m.cfg, m.transports)
 	case "managed_identity":
 		return newIdentityLogin(m.cfg, m.options)
-	case "azure_cli":
-		return &cliLogin{tenant: m.cfg.Tenant}, nil
 	}
-	return nil, fmt.Errorf("auth.method: want one of %s", strings.Join(Methods, ", ")) // not quoted: it may be a secret in the wrong key
-}
-
-// complete returns an error if a key that the method needs is not set, or if auth.authority is
-// plain http and the library of the method takes https only.
-func (m *methods) complete(method string) error {
-	type need struct{ key, value string }
-	who := []need{{"tenant", m.cfg.Tenant}, {"client_id", m.cfg.ClientID}}
-	needs := map[string][]need{
-		"client_secret": append(who, need{"client_secret_file", m.cfg.ClientSecret + m.cfg.ClientSecretFile}),
-		"certificate":   append(who, need{"certificate_file", m.cfg.CertificateFile}),
-	}
-	for _, n := range needs[method] {
-		if n.value == "" {
-			return fmt.Errorf("auth.%s: missing; method %s needs it", n.key, method)
-		}
-	}
-	if strings.HasPrefix(m.cfg.Authority, "http:") && (method == "certificate" || method == "workload_identity") {
-		return fmt.Errorf("auth.authority: method %s needs https, also on this machine", method)
-	}
-	return nil
+	return &cliLogin{tenant: m.cfg.Tenant}, nil
 }
 
 // auto returns the source of tokens that tries, in this order, a workload identity, a managed
@@ -186,16 +152,6 @@ func (m *methods) auto() (grant, error) {
 	return g, nil
 }
 
-// credentialPath returns the path of a credential file: a name without a folder is looked for in
-// $CREDENTIALS_DIRECTORY, if systemd has set it; any other path is returned unchanged.
-func credentialPath(name string) string {
-	dir := os.Getenv("CREDENTIALS_DIRECTORY")
-	if dir != "" && name == filepath.Base(name) {
-		return filepath.Join(dir, name)
-	}
-	return name
-}
-
 // secretLogin is the client credentials grant of version 1 of the authority:
 // a form with resource, posted to {authority}/{tenant}/oauth2/token.
 type secretLogin struct {
@@ -204,23 +160,18 @@ type secretLogin struct {
 	file       string // read each time, so that a new secret needs no restart; empty: secret is it
 	seen       seenFile
 	client     *http.Client
-	transports *transports
 }
 
 // newSecretLogin returns a login with the client secret of cfg, which sends its requests through d.
 // It follows no redirect, so that the secret goes to the authority only.
 func newSecretLogin(cfg Config, d *transports) *secretLogin {
-	l := &secretLogin{
-		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, transports: d,
+	return &secretLogin{
+		tenant: cfg.Tenant, id: cfg.ClientID, secret: cfg.ClientSecret, file: cfg.ClientSecretFile,
 		client: &http.Client{
 			Transport:     d,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	if cfg.ClientSecretFile != "" {
-		l.file = credentialPath(cfg.ClientSecretFile)
-	}
-	return l
 }
 
 func (l *secretLogin) wantsAuthority() bool { return true }

@@ -232,7 +232,6 @@ func TestSecretMissing(t *testing.T) {
 			t.Errorf("%s: got %+v, want the hint %q", file, e, want)
 		}
 	}
-	f("secret", "into /etc/credstore/secret and restart")
 	f(filepath.Join(dir, "secret"), "into /etc/credstore/secret and restart")
 	f("/nowhere/secret", "/dev/stdin /nowhere/secret")
 }
@@ -245,7 +244,7 @@ func TestSecretFile(t *testing.T) {
 	tokens := authority(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r.FormValue("client_secret")
 		giveToken(w, "3600")
-	}, func(c *Config) { c.ClientSecret, c.ClientSecretFile = "", "secret" })
+	}, func(c *Config) { c.ClientSecret, c.ClientSecretFile = "", file })
 	write := func(s string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
@@ -325,7 +324,7 @@ func TestMethodsRefused(t *testing.T) {
 			t.Errorf("%+v: got %v, want an error with %q", cfg, err, want)
 		}
 	}
-	f("want one of auto, client_secret", Config{Method: "password"})
+	f("want auto, client_secret", Config{Method: "password"})
 	f("auth.certificate_file", Config{Method: "certificate", Tenant: "t", ClientID: "c"})
 	f("needs https", Config{Method: "certificate", Tenant: "t", ClientID: "c", CertificateFile: "f", Authority: "http://127.0.0.1:1"})
 	f("AZURE_FEDERATED_TOKEN_FILE", Config{Method: "workload_identity", Tenant: "t", ClientID: "c"})

@@ -36,10 +36,7 @@ type federatedLogin struct {
 func newFederatedLogin(cfg Config, d *transports) (*federatedLogin, error) {
 	l := &federatedLogin{
 		tenant: cmp.Or(cfg.Tenant, os.Getenv(envTenantID)), client: cmp.Or(cfg.ClientID, os.Getenv(envClientID)),
-		file: os.Getenv(envFederatedTokenFile), transports: d,
-	}
-	if cfg.FederatedTokenFile != "" {
-		l.file = credentialPath(cfg.FederatedTokenFile)
+		file: cmp.Or(cfg.FederatedTokenFile, os.Getenv(envFederatedTokenFile)), transports: d,
 	}
 	for _, need := range []struct{ key, value, env string }{
 		{"federated_token_file", l.file, envFederatedTokenFile}, {"tenant", l.tenant, envTenantID}, {"client_id", l.client, envClientID},
@@ -60,16 +57,9 @@ func (l *federatedLogin) close()               {}
 // token has expired.
 func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
 	l.seen.look(l.file)
-	const key = "auth.federated_token_file"
-	assertion, err := readSecret(l.file, key)
+	assertion, _, err := readToken(l.file, "auth.federated_token_file", "the program that writes the file has to renew it; in Kubernetes this is the volume of the service account token")
 	if err != nil {
 		return "", time.Time{}, err
-	}
-	if end := jwtExpiry(assertion); !end.IsZero() && !time.Now().Before(end) {
-		return "", time.Time{}, &kusto.Error{
-			Message: fmt.Sprintf("read %s: the token in %s ended at %s", key, reply.QuoteName(l.file), end.UTC().Format(time.RFC3339)), Timely: true,
-			Hint: "the program that writes the file has to renew it; in Kubernetes this is the volume of the service account token",
-		}
 	}
 	e, err := toAuthority(authority, l.transports)
 	if err != nil {

@@ -125,15 +125,19 @@ func (s *seenFile) changed(path string) bool {
 // fails if the token has expired.
 func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
 	g.seen.look(g.path)
-	token, err := readSecret(g.path, "auth.token_file")
-	if err != nil {
+	return readToken(g.path, "auth.token_file", "write a new token into the file; it is read as soon as it changes")
+}
+
+// readToken returns the token in a file and its expiry, which is zero if the token is not a JWT. It
+// fails if the token has expired: renew is the hint then, and key the configuration key for the error.
+func readToken(path, key, renew string) (token string, expires time.Time, err error) {
+	if token, err = readSecret(path, key); err != nil {
 		return "", time.Time{}, err
 	}
-	expires := jwtExpiry(token)
-	if !expires.IsZero() && !time.Now().Before(expires) {
+	if expires = jwtExpiry(token); !expires.IsZero() && !time.Now().Before(expires) {
 		return "", time.Time{}, &kusto.Error{
-			Message: fmt.Sprintf("read auth.token_file: the token in %s ended at %s", reply.QuoteName(g.path), expires.UTC().Format(time.RFC3339)), Timely: true,
-			Hint: "write a new token into the file; it is read as soon as it changes",
+			Message: fmt.Sprintf("read %s: the token in %s ended at %s", key, reply.QuoteName(path), expires.UTC().Format(time.RFC3339)), Timely: true,
+			Hint: renew,
 		}
 	}
 	return token, expires, nil
