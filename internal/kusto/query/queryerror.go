@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,35 +49,34 @@ func refusal(resp *http.Response, q *Query, secret string) *kusto.Error {
 // queryError returns a *kusto.Error with the status and ids of an answer, what its body, r, says,
 // and a hint. secret is the token of the request, which is removed from the texts.
 func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *kusto.Error {
-	clean := func(s string, limit int) string {
-		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
-	}
-	activity := clean(resp.Header.Get(wire.HeaderActivity), 128)
-	if activity == "" {
-		activity = clean(r.Activity, 128)
-	}
-	e := &kusto.Error{
-		Status: resp.StatusCode, Code: clean(r.Code, 128), Message: clean(r.Message, reply.MaxMessage), Permanent: r.Permanent,
-		ActivityID: activity, RetryAfter: reply.RetryAfter(resp.Header, time.Now()), Hint: queryHint(resp.StatusCode, &r, q),
-		About: r.About, Own: r.Own, Away: r.IsAway(resp.StatusCode),
-	}
-	if e.RetryAfter > 0 {
+	r.Activity = cmp.Or(strings.TrimSpace(resp.Header.Get(wire.HeaderActivity)), r.Activity)
+	e := errorOf(resp.StatusCode, r, q, secret)
+	e.Status, e.Own, e.Away = resp.StatusCode, r.Own, r.IsAway(resp.StatusCode)
+	if e.RetryAfter = reply.RetryAfter(resp.Header, time.Now()); e.RetryAfter > 0 {
 		e.Hint += "; it says to wait " + e.RetryAfter.Round(time.Second).String()
 	}
 	return e
 }
 
+// errorOf returns what r says as a *kusto.Error, with a hint for the request q. status is that of the
+// answer, and secret the token of the request, which is removed from the texts.
+func errorOf(status int, r reply.Reply, q *Query, secret string) *kusto.Error {
+	clean := func(s string, limit int) string {
+		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
+	}
+	return &kusto.Error{
+		Code: clean(r.Code, 128), Message: clean(r.Message, reply.MaxMessage), Permanent: r.Permanent,
+		ActivityID: clean(r.Activity, 128), Hint: queryHint(status, &r, q), About: r.About,
+	}
+}
+
 // replyError returns the error that r, a part of a result, reports, with a hint for the request q;
 // nil if r has neither code nor message.
 func replyError(r reply.Reply, q *Query) *kusto.Error {
-	message := reply.Printable(reply.Redact(strings.TrimSpace(r.Message)), reply.MaxMessage)
-	if r.Code == "" && message == "" {
+	if r.Code == "" && strings.TrimSpace(r.Message) == "" {
 		return nil
 	}
-	return &kusto.Error{
-		Code: reply.Printable(r.Code, 128), Message: message, Permanent: r.Permanent,
-		ActivityID: reply.Printable(r.Activity, 128), Hint: queryHint(http.StatusOK, &r, q), About: r.About,
-	}
+	return errorOf(http.StatusOK, r, q, "")
 }
 
 // lostHint returns the hint for a request that was sent completely and got no answer. A command may
