@@ -133,35 +133,19 @@ func CellText(cell json.RawMessage) string {
 	return s
 }
 
+// dotnetTypes are the scalar types of columns by their .NET names.
+var dotnetTypes = map[string]string{
+	"SByte": "bool", "Boolean": "bool", "Int32": "int", "Int64": "long", "Double": "real", "SqlDecimal": "decimal", "Data.SqlTypes.SqlDecimal": "decimal",
+	"DateTime": "datetime", "TimeSpan": "timespan", "Guid": "guid", "Object": "dynamic", "String": "string",
+}
+
 // columnType returns the scalar type of a column, which the service gives by its KQL name or by its
 // .NET name; "" if neither is known.
 func columnType(kusto, dotnet string) string {
 	if t, err := ScalarType(kusto); err == nil {
 		return t
 	}
-	switch strings.TrimPrefix(dotnet, "System.") {
-	case "SByte", "Boolean":
-		return "bool"
-	case "Int32":
-		return "int"
-	case "Int64":
-		return "long"
-	case "Double":
-		return "real"
-	case "SqlDecimal", "Data.SqlTypes.SqlDecimal":
-		return "decimal"
-	case "DateTime":
-		return "datetime"
-	case "TimeSpan":
-		return "timespan"
-	case "Guid":
-		return "guid"
-	case "Object":
-		return "dynamic"
-	case "String":
-		return "string"
-	}
-	return ""
+	return dotnetTypes[strings.TrimPrefix(dotnet, "System.")]
 }
 
 // decoded returns a reader of the uncompressed body. For deflate both forms in use are accepted:
@@ -312,24 +296,10 @@ type parser struct {
 
 // object reads an object and calls f for each key; f must read the value of that key.
 func (p *parser) object(f func(key string) error) error {
-	if err := p.in.expect('{', nil); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
+	return p.sequence('{', '}', func() error {
 		b, err := p.in.peek()
 		if err != nil {
 			return err
-		}
-		if b == '}' {
-			return p.in.take(nil)
-		}
-		if !first {
-			if err := p.in.expect(',', nil); err != nil {
-				return err
-			}
-			if b, err = p.in.peek(); err != nil {
-				return err
-			}
 		}
 		if b != '"' {
 			return misplaced(b)
@@ -341,10 +311,8 @@ func (p *parser) object(f func(key string) error) error {
 		if err := p.in.expect(':', nil); err != nil {
 			return err
 		}
-		if err := f(key); err != nil {
-			return err
-		}
-	}
+		return f(key)
+	})
 }
 
 // list reads a list and calls f for each value, which f must read; null counts as an empty list.
@@ -356,14 +324,21 @@ func (p *parser) list(f func() error) error {
 	if b == 'n' {
 		return p.skip()
 	}
-	if err := p.in.expect('[', nil); err != nil {
+	return p.sequence('[', ']', f)
+}
+
+// sequence reads what stands between the signs open and end, and calls f for each of its parts, which
+// have commas between them.
+func (p *parser) sequence(open, end byte, f func() error) error {
+	if err := p.in.expect(open, nil); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		if b, err = p.in.peek(); err != nil {
+		b, err := p.in.peek()
+		if err != nil {
 			return err
 		}
-		if b == ']' {
+		if b == end {
 			return p.in.take(nil)
 		}
 		if !first {
