@@ -4,6 +4,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -167,16 +168,12 @@ func ascii(s string) string {
 // word returns s with spaces, braces, bars and all that is not ASCII replaced by underscores, for use
 // inside x-ms-client-version; "unknown" if s is empty.
 func word(s string) string {
-	s = strings.Map(func(r rune) rune {
+	return cmp.Or(strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' || strings.ContainsRune("{}|", r) {
 			return '_'
 		}
 		return r
-	}, s)
-	if s == "" {
-		return "unknown"
-	}
-	return s
+	}, s), "unknown")
 }
 
 // mayCarryToken returns an error unless u has the scheme and host of the cluster, and is https or

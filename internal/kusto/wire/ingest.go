@@ -84,12 +84,24 @@ func (c *Client) Preview(in *kusto.Ingest) (*http.Request, error) {
 }
 
 // Authorize gets a token, sets the Authorization header of the request and returns the token. It
-// returns "" and sets no header if requests to this cluster need no token.
+// returns "" and sets no header if no token is needed, which is allowed only for a cluster on this
+// machine. It fails for a URL that does not belong to the cluster.
 func (c *Client) Authorize(req *http.Request) (bearer string, err error) {
-	if bearer, err = c.bearer(req.Context(), req.URL); bearer != "" {
-		req.Header.Set("Authorization", "Bearer "+bearer)
+	if err := c.mayCarryToken(req.URL); err != nil {
+		return "", err
 	}
-	return bearer, err
+	if c.auth != nil {
+		if bearer, err = c.auth.Token(req.Context()); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case bearer != "":
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	case !c.local:
+		return "", errors.New("no token; requests without one are allowed to loopback only")
+	}
+	return bearer, nil
 }
 
 // Refused reports to the token source that the service answered 401 to the token bearer. It returns
@@ -100,25 +112,6 @@ func (c *Client) Refused(bearer string, e *kusto.Error) *kusto.Error {
 		c.auth.Invalidate(bearer, e)
 	}
 	return e
-}
-
-// bearer returns the token for a request to u; "" if none is needed, which is allowed only for a
-// cluster on this machine. It fails for a URL that does not belong to the cluster.
-func (c *Client) bearer(ctx context.Context, u *url.URL) (string, error) {
-	if err := c.mayCarryToken(u); err != nil {
-		return "", err
-	}
-	bearer := ""
-	if c.auth != nil {
-		var err error
-		if bearer, err = c.auth.Token(ctx); err != nil {
-			return "", err
-		}
-	}
-	if bearer == "" && !c.local {
-		return "", errors.New("no token; requests without one are allowed to loopback only")
-	}
-	return bearer, nil
 }
 
 // Unsent returns the answer with verdict v for a request that was not made because of err. A

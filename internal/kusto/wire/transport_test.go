@@ -202,7 +202,7 @@ func TestNoTokenEverLeft(t *testing.T) {
 	asked := source.Asked
 	u := *c.base
 	u.Host = addr
-	if _, err := c.bearer(t.Context(), &u); err == nil || source.Asked != asked {
+	if _, err := c.Authorize((&http.Request{URL: &u, Header: http.Header{}}).WithContext(t.Context())); err == nil || source.Asked != asked {
 		t.Errorf("a token was asked for: %v", err)
 	}
 
