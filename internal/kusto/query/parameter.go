@@ -77,15 +77,15 @@ var (
 	kqlReal     = regexp.MustCompile(`^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$`)
 )
 
-// isWhole reports whether v is a whole number, decimal or hexadecimal with 0x, that fits in so many
-// bits.
-func isWhole(v string, bits int) bool {
+// whole returns the whole number v, decimal or hexadecimal with 0x; false if v is none that fits in so
+// many bits.
+func whole(v string, bits int) (int64, bool) {
 	base := 10
 	if strings.ContainsAny(v, "xX") {
 		base = 0 // ParseInt then takes the base from the prefix 0x
 	}
-	_, err := strconv.ParseInt(v, base, bits)
-	return err == nil && kqlWhole.MatchString(v)
+	n, err := strconv.ParseInt(v, base, bits)
+	return n, err == nil && kqlWhole.MatchString(v)
 }
 
 // isDatetime reports whether v is a date, or a date and a time, that exists.
@@ -129,7 +129,8 @@ func (p Parameter) literal(v string) (string, error) {
 		}
 		return is(err == nil)
 	case "int", "long":
-		return is(isWhole(v, map[string]int{"int": 32, "long": 64}[p.Type]))
+		_, ok := whole(v, map[string]int{"int": 32, "long": 64}[p.Type])
+		return is(ok)
 	case "real":
 		return is(kqlReal.MatchString(v) || v == "nan" || v == "+inf" || v == "-inf")
 	case "decimal":
@@ -165,11 +166,8 @@ func (p Parameter) sent(asJSON bool) (any, error) {
 	case "bool":
 		return strconv.ParseBool(v)
 	case "int", "long":
-		base := 10
-		if strings.ContainsAny(v, "xX") {
-			base = 0
-		}
-		return strconv.ParseInt(v, base, 64)
+		n, _ := whole(v, 64) // Literal has checked it
+		return n, nil
 	case "real":
 		if json.Valid([]byte(v)) {
 			return json.Number(v), nil

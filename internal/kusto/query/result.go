@@ -3,6 +3,7 @@ package query
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -57,7 +58,6 @@ type Collector struct {
 // Collected is a table with its rows.
 type Collected struct {
 	Table
-	of   *Table
 	Rows [][]json.RawMessage
 }
 
@@ -65,7 +65,7 @@ type Collected struct {
 // tables are dropped.
 func (c *Collector) Table(t *Table) error {
 	if t.Kind == PrimaryResult {
-		c.Tables = append(c.Tables, Collected{Table: *t, of: t})
+		c.Tables = append(c.Tables, Collected{Table: *t})
 	}
 	return nil
 }
@@ -76,25 +76,21 @@ const cellCost = 32
 // Row keeps a copy of the row if it is of a primary table. It fails if the table would have more than
 // Most rows, or all rows more than 64 MiB.
 func (c *Collector) Row(t *Table, row []json.RawMessage) error {
-	most := c.Most
-	if most == 0 {
-		most = 100_000
+	if t.Kind != PrimaryResult {
+		return nil
 	}
-	for i := range c.Tables {
-		if own := &c.Tables[i]; own.of == t {
-			if len(own.Rows) == most {
-				return fmt.Errorf("read result: it has more than %d rows", most)
-			}
-			cells := make([]json.RawMessage, len(row))
-			for j := range row {
-				if c.size += len(row[j]) + cellCost; c.size > maxHeld {
-					return fmt.Errorf("read result: it takes more than %d MiB", maxHeld>>20)
-				}
-				cells[j] = bytes.Clone(row[j])
-			}
-			own.Rows = append(own.Rows, cells)
+	own, most := &c.Tables[len(c.Tables)-1], cmp.Or(c.Most, 100_000)
+	if len(own.Rows) == most {
+		return fmt.Errorf("read result: it has more than %d rows", most)
+	}
+	cells := make([]json.RawMessage, len(row))
+	for j := range row {
+		if c.size += len(row[j]) + cellCost; c.size > maxHeld {
+			return fmt.Errorf("read result: it takes more than %d MiB", maxHeld>>20)
 		}
+		cells[j] = bytes.Clone(row[j])
 	}
+	own.Rows = append(own.Rows, cells)
 	return nil
 }
 
