@@ -3,7 +3,6 @@ package query
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
@@ -47,10 +46,9 @@ type Reader interface {
 }
 
 // Collector is a Reader for small results: it keeps the primary tables, up to
-// 64 MiB of them.
+// 100,000 rows of each and 64 MiB in all. More is an error.
 type Collector struct {
 	Tables []Collected
-	Most   int // rows of a table that are kept; 0: 100,000. More is an error.
 
 	size int // of all rows, in bytes
 }
@@ -70,18 +68,20 @@ func (c *Collector) Table(t *Table) error {
 	return nil
 }
 
-// cellCost is what a cell takes besides its text.
-const cellCost = 32
+const (
+	cellCost     = 32 // what a cell takes besides its text
+	maxCollected = 100_000
+)
 
 // Row keeps a copy of the row if it is of a primary table. It fails if the table would have more than
-// Most rows, or all rows more than 64 MiB.
+// maxCollected rows, or all rows more than 64 MiB.
 func (c *Collector) Row(t *Table, row []json.RawMessage) error {
 	if t.Kind != PrimaryResult {
 		return nil
 	}
-	own, most := &c.Tables[len(c.Tables)-1], cmp.Or(c.Most, 100_000)
-	if len(own.Rows) == most {
-		return fmt.Errorf("read result: it has more than %d rows", most)
+	own := &c.Tables[len(c.Tables)-1]
+	if len(own.Rows) == maxCollected {
+		return fmt.Errorf("read result: it has more than %d rows", maxCollected)
 	}
 	cells := make([]json.RawMessage, len(row))
 	for j := range row {
