@@ -92,22 +92,16 @@ var avroLogical = map[string]Type{
 	"decimal": Decimal, "big-decimal": Decimal, "uuid": GUID,
 }
 
+var avroPlain = map[string]Type{
+	"null": "", "boolean": Bool, "int": Long, "long": Long, "float": Real, "double": Real, "bytes": String, "string": String, "enum": String,
+	"fixed": String, "record": Dynamic, "array": Dynamic, "map": Dynamic, "error": Dynamic,
+}
+
 // named returns the column type for a primitive Avro type or for the name of a schema; "" for null.
 // A name that is not known yet is that of the record around it, so the type is dynamic.
 func (a avroTypes) named(name string) Type {
-	switch name {
-	case "null":
-		return ""
-	case "boolean":
-		return Bool
-	case "int", "long":
-		return Long
-	case "float", "double":
-		return Real
-	case "bytes", "string", "enum", "fixed":
-		return String
-	case "record", "array", "map", "error":
-		return Dynamic
+	if t, ok := avroPlain[name]; ok {
+		return t
 	}
 	if t, ok := a[lastPart(name)]; ok {
 		return t

@@ -11,9 +11,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,8 +49,8 @@ type Field struct {
 	Ordinal int    // of delimited text and TXT, from 0
 	Type    Type   // never empty in Sample.Fields
 
-	values bool            // were seen: else fits says nothing
-	misfit map[string]bool // types of columns that do not hold all of them
+	values bool   // were seen: else misfit says nothing
+	misfit uint16 // a bit for each of columnTypes: it does not hold all of them
 }
 
 // columnTypes are those of the service.
@@ -60,12 +60,9 @@ var columnTypes = []string{"bool", "int", "long", "real", "decimal", "datetime",
 // the function Fits takes: a string, json.Number, bool, nil, or a list in place of an object.
 func (f *Field) value(v any) {
 	f.values = true
-	for _, kind := range columnTypes {
-		if !f.misfit[kind] && !Fits(kind, v) {
-			if f.misfit == nil {
-				f.misfit = make(map[string]bool)
-			}
-			f.misfit[kind] = true
+	for i, kind := range columnTypes {
+		if f.misfit>>i&1 == 0 && !Fits(kind, v) {
+			f.misfit |= 1 << i
 		}
 	}
 }
@@ -75,7 +72,8 @@ func (f *Field) value(v any) {
 // type.
 func (f Field) Fits(column string) bool {
 	if f.values {
-		return !f.misfit[column]
+		i := slices.Index(columnTypes, column)
+		return i < 0 || f.misfit>>i&1 == 0
 	}
 	switch has := Type(column); {
 	case has == f.Type, has == String, has == Dynamic:
@@ -90,15 +88,7 @@ func (f Field) Fits(column string) bool {
 // merge adds to f what the records of another route have for the same field: its type, and which
 // column types do not hold its values.
 func (f *Field) merge(other Field) {
-	f.Type, f.values = Merged(f.Type, other.Type), f.values || other.values
-	misfit := maps.Clone(f.misfit)
-	for kind := range other.misfit {
-		if misfit == nil {
-			misfit = make(map[string]bool)
-		}
-		misfit[kind] = true
-	}
-	f.misfit = misfit
+	f.Type, f.values, f.misfit = Merged(f.Type, other.Type), f.values || other.values, f.misfit|other.misfit
 }
 
 // Sample collects what is seen of the records of one route. Its zero value with a
@@ -289,22 +279,13 @@ func ofCell(text string) Type {
 	case strings.EqualFold(text, "true") || strings.EqualFold(text, "false"):
 		return Bool
 	case len(digits) > 1 && digits[0] == '0' && digits[1] != '.':
-		return textOrTime(text)
+		return ofText(text)
 	case decimalPoint.MatchString(text):
 		return ofNumber(text)
 	case len(text) > 1 && (text[0] == '{' || text[0] == '[') && json.Valid([]byte(text)):
 		return Dynamic
 	}
 	return ofText(text)
-}
-
-// textOrTime returns the type of a non-empty text that begins with a zero and is no number: a
-// datetime, a timespan, a guid or a string.
-func textOrTime(text string) Type {
-	if t := ofText(text); t != "" {
-		return t
-	}
-	return String
 }
 
 // mostName is the most characters in the name of a column.

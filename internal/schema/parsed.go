@@ -39,14 +39,16 @@ func parsed(lines []string) string {
 func within(container format.Parse, lines []string) string {
 	var messages []string
 	objects := 0
-	for object := range scanned(format.Options{Parse: container}, []byte(strings.Join(lines, "\n")+"\n")) {
-		var m struct{ Message string }
-		if json.Unmarshal(object, &m) != nil || strings.TrimSpace(m.Message) == "" {
-			continue
-		}
-		messages = append(messages, m.Message)
-		if isObject(m.Message) {
-			objects++
+	for c := range scanned(format.Options{Parse: container}, []byte(strings.Join(lines, "\n")+"\n")) {
+		for object := range bytes.Lines(c.Body) {
+			var m struct{ Message string }
+			if json.Unmarshal(object, &m) != nil || strings.TrimSpace(m.Message) == "" {
+				continue
+			}
+			messages = append(messages, m.Message)
+			if isObject(m.Message) {
+				objects++
+			}
 		}
 	}
 	switch {
@@ -58,25 +60,21 @@ func within(container format.Parse, lines []string) string {
 	return parsed(messages)
 }
 
-// scanned iterates over the JSON objects, one a line, that the agent makes of the lines in text
-// with the options o. An object is valid until the next one. The iteration ends early at a line
-// that is too long.
-func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
+// scanned iterates over what the agent makes of a text with the options o: JSON objects, one a line. A
+// chunk is valid until the next one. The iteration ends with a chunk that consumes nothing at a line
+// that is too long, and at once for a way of parsing that needs settings.
+func scanned(o format.Options, text []byte) iter.Seq[*format.Chunk] {
+	return func(yield func(*format.Chunk) bool) {
 		o.Format, o.MaxRecord = record.JSON, 1<<20
 		scan, err := format.New(o)
 		if err != nil {
 			return
 		}
+		scan.SetStamp(format.Stamp{Dated: time.Now().UnixNano()}) // syslog lines have no year; any year will do here
 		var c format.Chunk
 		for at := 0; at < len(text); at += c.Consumed {
 			scan.Scan(text[at:], int64(at), true, 0, &c)
-			for line := range bytes.Lines(c.Body) {
-				if !yield(line) {
-					return
-				}
-			}
-			if c.Consumed == 0 {
+			if !yield(&c) || c.Consumed == 0 {
 				return
 			}
 		}
@@ -86,18 +84,11 @@ func scanned(o format.Options, text []byte) iter.Seq[[]byte] {
 // matches returns how many lines of a text the parser how can read, and how many lines there are.
 // It returns 0 and 0 if the parser cannot be used without settings, or if a line is too long.
 func matches(how format.Parse, text []byte) (matched, all int) {
-	scan, err := format.New(format.Options{Format: record.JSON, Parse: how, OnError: format.DropUnmatched, MaxRecord: 1 << 20})
-	if err != nil {
-		return 0, 0
-	}
-	scan.SetStamp(format.Stamp{Dated: time.Now().UnixNano()}) // syslog lines have no year; any year will do here
-	var c format.Chunk
-	for at := 0; at < len(text); at += c.Consumed {
-		scan.Scan(text[at:], int64(at), true, 0, &c)
-		matched, all = matched+c.Records, all+c.Records+c.Unmatched+len(c.Rejected)
+	for c := range scanned(format.Options{Parse: how, OnError: format.DropUnmatched}, text) {
 		if c.Consumed == 0 { // a line that is longer than MaxRecord
 			return 0, 0
 		}
+		matched, all = matched+c.Records, all+c.Records+c.Unmatched+len(c.Rejected)
 	}
 	return matched, all
 }

@@ -119,8 +119,7 @@ func (s *Sample) addDelimited(text []byte, comma rune, most, records int) {
 			continue
 		}
 		if s.Records++; s.First == nil {
-			s.First = bytes.TrimLeft(text[from:r.InputOffset()], "\r\n")
-			s.First = bytes.Clone(s.First)
+			s.First = bytes.Clone(bytes.TrimLeft(text[from:r.InputOffset()], "\r\n"))
 		}
 		for i, cell := range row {
 			s.cell(i, ofCell(cell)).value(cell)
