@@ -70,15 +70,23 @@ func (r Reader) Table(ctx context.Context, of record.Route) (*Table, error) {
 	if t.own == Unset && t.PolicyErr == nil {
 		t.inherited, t.PolicyErr = r.streaming(ctx, database)
 	}
-	if of.Mapping != "" && t.MappingsErr == nil && t.Mapping(of) == nil {
-		// An error, for lack of a role or of such mappings, counts as none.
-		all, _ := r.mappings(ctx, database)
-		for _, m := range all {
-			m.OfDatabase = true
-			t.Mappings = append(t.Mappings, m)
-		}
-	}
+	r.Inherit(ctx, of, t)
 	return t, nil
+}
+
+// Inherit adds the mappings of the database to a table that has none of its own for the route. Table
+// has done so for its route; for another route of that table it is called apart.
+func (r Reader) Inherit(ctx context.Context, of record.Route, t *Table) {
+	if of.Mapping == "" || t.MappingsErr != nil || t.inherits || t.Mapping(of) != nil {
+		return
+	}
+	t.inherits = true
+	// An error, for lack of a role or of such mappings, counts as none.
+	all, _ := r.mappings(ctx, "database "+kusto.EntityName(r.Database))
+	for _, m := range all {
+		m.OfDatabase = true
+		t.Mappings = append(t.Mappings, m)
+	}
 }
 
 // streaming reads the streaming ingestion policy of a table or a database; the result is Unset if

@@ -15,11 +15,12 @@ type Table struct {
 	Similar  string   // where it does not exist: one whose name differs in letter case alone
 	Others   []string // where it does not exist: the tables there are
 	Columns  []Column
-	Mappings []Mapping // its own; those of its database only if the route's is none of its own
+	Mappings []Mapping // its own; those of its database only if that of a route is none of its own
 
 	ColumnsErr, MappingsErr, PolicyErr error // why they could not be read
 
 	own, inherited Policy             // of streaming ingestion: the table's, and where that is unset its database's
+	inherits       bool               // the mappings of its database were read
 	made           bool               // by a plan
 	seen           map[string][]Field // what all routes of a mapping have for it
 }

@@ -161,6 +161,7 @@ func (s *Setup) plan(ctx context.Context, cfg *config.Config) (failed bool, err 
 				reader.Principals(ctx, of, t.Exists, s.known)
 			}
 		}
+		reader.Inherit(ctx, of, t)
 		sample, bad := takeSample(ctx, s.cfg, in)
 		if bad != nil {
 			failed = true
