@@ -280,7 +280,7 @@ func TestMemosAreRenewedAtTheirBound(t *testing.T) {
 	}
 	fails()
 	for i := range maxMemos {
-		r.memos[record.BatchID{1, byte(i >> 8), byte(i), 255}] = memo{failures: 1}
+		r.memos[record.BatchID{1, byte(i >> 8), byte(i), 255}] = memo{trials: trials{failures: 1}}
 	}
 	first := r.memos[p.Frame].failures
 	b.wait(31 * time.Second)

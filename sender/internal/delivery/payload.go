@@ -53,20 +53,26 @@ type Payload struct {
 	first     time.Time // begin of its first request in this run
 	asked     time.Time // begin of its last request
 	askedAt   uint64    // route.accepted at that time
-	failedAt  uint64    // route.accepted when its last request failed
 	notBefore time.Time
+	trials
+	replayed bool          // it came out of the spool, not from a file
+	watched  bool          // its request counts for the patience of route and cluster
+	bound    bool          // its slot is one of those for suspects
+	lent     bool          // it is one of route.safe
+	broken   bool          // its last request was broken off after the body was sent
+	refusal  *kusto.Answer // why it is to be divided or quarantined
+	parts    Indivisible   // IsWhole: it cannot be divided
+	asIs     bool          // it could not be divided before it is asked for
+}
+
+// trials is what became of the requests of a payload. A route remembers it while the payload is in the
+// spool.
+type trials struct {
 	failures  int
-	strikes   int           // failures that are its own: the route accepted others meanwhile
-	passed    int           // how often it came out of the spool since, and no slot for suspects was free
-	replayed  bool          // it came out of the spool, not from a file
-	watched   bool          // its request counts for the patience of route and cluster
-	bound     bool          // its slot is one of those for suspects
-	lent      bool          // it is one of route.safe
-	broken    bool          // its last request was broken off after the body was sent
-	uncertain bool          // the outcome of one of its requests is unknown
-	refusal   *kusto.Answer // why it is to be divided or quarantined
-	parts     Indivisible   // IsWhole: it cannot be divided
-	asIs      bool          // it could not be divided before it is asked for
+	strikes   int    // failures that are its own: the route accepted others meanwhile
+	passed    int    // how often it came out of the spool since, and no slot for suspects was free
+	failedAt  uint64 // route.accepted when its last request failed
+	uncertain bool   // the outcome of one of its requests is unknown
 }
 
 // search counts the requests made to isolate the records at fault in one payload.

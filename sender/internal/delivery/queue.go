@@ -3,6 +3,7 @@ package delivery
 import (
 	"container/heap"
 	"slices"
+	"time"
 )
 
 // queue is first in, first out. Its zero value is empty.
@@ -59,6 +60,18 @@ func (s *schedule) Pop() any {
 	(*s)[last] = nil
 	*s = (*s)[:last]
 	return p
+}
+
+// due reports whether the time of the first payload has come. If not, it returns that time; zero if
+// there is none.
+func (s schedule) due(now time.Time) (bool, time.Time) {
+	switch {
+	case len(s) == 0:
+		return false, time.Time{}
+	case now.Before(s[0].notBefore):
+		return false, s[0].notBefore
+	}
+	return true, time.Time{}
 }
 
 func (s *schedule) push(p *Payload) { heap.Push(s, p) }

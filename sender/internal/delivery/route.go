@@ -54,11 +54,8 @@ type route struct {
 
 // memo is what is remembered of a payload that failed and went to the spool.
 type memo struct {
-	failures, strikes int
-	passed            int
-	failedAt          uint64 // route.accepted at its last failure
-	round             int    // of probes in which it was tried
-	uncertain         bool   // the outcome of one of its requests is unknown
+	trials
+	round int // of probes in which it was tried
 }
 
 // maxMemos bounds what is remembered for a route. What is beyond is taken for a
@@ -124,22 +121,9 @@ func (m *Machine) ready(r *route) (ready, careful bool, at time.Time) {
 		return replay || r.probeable(), false, again
 	}
 	replay, at := m.replayable(r)
-	ready = replay || r.fresh.len() > 0
-	if len(r.retries) > 0 {
-		if next := r.retries[0].notBefore; m.now.Before(next) {
-			at = earlier(at, next)
-		} else {
-			ready = true
-		}
-	}
-	if len(r.suspects) > 0 {
-		if next := r.suspects[0].notBefore; m.now.Before(next) {
-			at = earlier(at, next)
-		} else {
-			careful = true
-		}
-	}
-	return ready, careful, at
+	retry, next := r.retries.due(m.now)
+	careful, after := r.suspects.due(m.now)
+	return replay || r.fresh.len() > 0 || retry, careful, earlier(earlier(at, next), after)
 }
 
 // probeable reports whether a payload in hand can be the next probe.
@@ -178,7 +162,8 @@ func (m *Machine) serve(r *route) {
 		return
 	}
 	replay, _ := m.replayable(r)
-	inHand := r.fresh.len() > 0 || len(r.retries) > 0 && !m.now.Before(r.retries[0].notBefore)
+	retry, _ := r.retries.due(m.now)
+	inHand := r.fresh.len() > 0 || retry
 	if r.blocked() {
 		inHand = r.probeable()
 	}
@@ -190,7 +175,7 @@ func (m *Machine) serve(r *route) {
 	switch {
 	case r.blocked():
 		m.send(m.probe(r))
-	case len(r.retries) > 0 && !m.now.Before(r.retries[0].notBefore):
+	case retry:
 		m.send(r.retries.pop())
 	default:
 		m.send(r.fresh.pop())

@@ -25,7 +25,7 @@ func (m *Machine) fetched(e Fetched) {
 	m.left++
 	old, known := r.memos[e.Frame]
 	if known {
-		p.failures, p.strikes, p.passed, p.failedAt, p.uncertain = old.failures, old.strikes, old.passed, old.failedAt, old.uncertain
+		p.trials = old.trials
 	} else {
 		p.uncertain = e.Data.Attempt > 0 // how the requests of an earlier run ended is not known here
 	}
@@ -371,7 +371,7 @@ func (r *route) remember(p *Payload, frame record.BatchID) {
 	if r.memos == nil {
 		r.memos = make(map[record.BatchID]memo)
 	}
-	r.memos[frame] = memo{p.failures, p.strikes, p.passed, p.failedAt, r.round, p.uncertain}
+	r.memos[frame] = memo{p.trials, r.round}
 }
 
 // forget removes what the route remembers of a payload that ends: how it failed (memos), and that
