@@ -327,7 +327,7 @@ type frame struct {
 // as they are read if the keys before them name their table; the service writes rows last.
 // Otherwise they are kept until the end of the frame. Errors that the service reports are noted in
 // p.fault.
-func (p *parser) frameKey(f *frame, key string) (err error) {
+func (p *parser) frameKey(f *frame, key string) error {
 	switch strings.ToLower(key) {
 	case "frametype":
 		return p.into(&f.kind)
@@ -356,19 +356,22 @@ func (p *parser) frameKey(f *frame, key string) (err error) {
 	case "oneapierrors":
 		return p.readFault(false)
 	case "haserrors":
-		var has bool
-		if err = p.into(&has); err == nil && has && p.fault == nil {
-			p.fault = &kusto.Error{Message: "the service says that the result has errors, and not which"}
-		}
-		return err
+		return p.readFailed("the service says that the result has errors, and not which")
 	case "cancelled":
-		var cancelled bool
-		if err = p.into(&cancelled); err == nil && cancelled && p.fault == nil {
-			p.fault = &kusto.Error{Message: "the query was cancelled"}
-		}
-		return err
+		return p.readFailed("the query was cancelled")
 	}
 	return p.skip()
+}
+
+// readFailed reads a truth value, which says that the query failed, and then keeps the words as the
+// error that the answer reports, unless there is one already.
+func (p *parser) readFailed(words string) error {
+	var failed bool
+	err := p.into(&failed)
+	if err == nil && failed && p.fault == nil {
+		p.fault = &kusto.Error{Message: words}
+	}
+	return err
 }
 
 // Frames of version 2, and what a fragment does.
