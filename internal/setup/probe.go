@@ -95,10 +95,8 @@ func (s *Setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 
 // rest waits for d. If ctx ends first, it returns the error of ctx.
 func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,15 +15,15 @@ import (
 // autoGrant tries ways to sign in, one after the other, and keeps the first that
 // gives a token: who the agent is must not change while it runs.
 type autoGrant struct {
-	ways []namedGrant
-	kept atomic.Pointer[loginGrant]
-	none string // what to do where there is no way at all
+	ways  []namedGrant
+	kept  atomic.Pointer[loginGrant]
+	lacks []string // ways that are not there, each with why
+	none  string   // what to do where there is no way at all
 }
 
 type namedGrant struct {
-	name  string
-	grant *loginGrant // nil: it is not there
-	why   string      // it is not
+	name string
+	*loginGrant
 }
 
 // fetch returns a token and its expiry, from the first way to sign in that gives one, and keeps to
@@ -33,17 +34,13 @@ func (g *autoGrant) fetch(ctx context.Context) (string, time.Time, error) {
 	if kept := g.kept.Load(); kept != nil {
 		return kept.fetch(ctx)
 	}
-	var words []string
+	words := slices.Clone(g.lacks)
 	away := false         // the authority of some way was out of reach or busy
 	var told *kusto.Error // the error of the first way that an authority refused
 	for _, way := range g.ways {
-		if way.grant == nil {
-			words = append(words, way.name+": "+way.why)
-			continue
-		}
-		token, expires, err := way.grant.fetch(ctx)
+		token, expires, err := way.fetch(ctx)
 		if err == nil {
-			g.kept.Store(way.grant)
+			g.kept.Store(way.loginGrant)
 			return token, expires, nil
 		}
 		var e *kusto.Error
@@ -73,19 +70,12 @@ func (g *autoGrant) changed() bool {
 	if kept := g.kept.Load(); kept != nil {
 		return kept.changed()
 	}
-	for _, way := range g.ways {
-		if way.grant != nil && way.grant.changed() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.ways, namedGrant.changed)
 }
 
 // close closes the idle connections of all ways.
 func (g *autoGrant) close() {
 	for _, way := range g.ways {
-		if way.grant != nil {
-			way.grant.close()
-		}
+		way.close()
 	}
 }

@@ -133,22 +133,17 @@ func (m *methods) auto() (grant, error) {
 	if m.metadata.local() {
 		g.none = "for an emulator that asks for no token, set auth: {method: none}; else " + g.none
 	}
-	workload := namedGrant{name: "workload identity"}
 	if way, err := m.login("workload_identity"); err != nil {
-		workload.why = strings.TrimPrefix(err.Error(), "auth.")
+		g.lacks = append(g.lacks, "workload identity: "+strings.TrimPrefix(err.Error(), "auth."))
 	} else {
-		workload.grant = m.asked(way)
+		g.ways = append(g.ways, namedGrant{"workload identity", m.asked(way)})
 	}
 	identity, err := newIdentityLogin(m.cfg, m.options)
 	if err != nil {
 		return nil, err
 	}
 	identity.brief = true // it first finds out, within probePatience, whether the machine is in Azure
-	g.ways = []namedGrant{
-		workload,
-		{name: "managed identity", grant: m.asked(identity)},
-		{name: "Azure CLI", grant: m.asked(&cliLogin{tenant: m.cfg.Tenant})},
-	}
+	g.ways = append(g.ways, namedGrant{"managed identity", m.asked(identity)}, namedGrant{"Azure CLI", m.asked(&cliLogin{tenant: m.cfg.Tenant})})
 	return g, nil
 }
 

@@ -340,7 +340,7 @@ func TestAuto(t *testing.T) {
 	cfg := Config{Method: "auto", Authority: cluster, Resource: "https://c.kusto.windows.net", Tenant: "contoso.example", ClientID: "client-1"}
 	kept := func(tokens *Tokens) string {
 		for _, way := range tokens.grant.(*autoGrant).ways {
-			if way.grant == tokens.grant.(*autoGrant).kept.Load() {
+			if way.loginGrant == tokens.grant.(*autoGrant).kept.Load() {
 				return way.name
 			}
 		}

@@ -96,10 +96,7 @@ type seenFile struct {
 // look remembers the inode, size and modification time of the file for changed. Call it before the
 // file is read, so that a write between the two calls shows as a change.
 func (s *seenFile) look(path string) {
-	info, err := os.Stat(path)
-	if err != nil {
-		info = nil
-	}
+	info, _ := os.Stat(path) // nil after an error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.info = info
