@@ -88,8 +88,13 @@ func maskProxy(url string) string { return proxyUser.ReplaceAllLiteralString(url
 // drop removes the keys, with their values, from a YAML mapping; keys that it does not have are
 // ignored.
 func drop(n *yaml.Node, keys ...string) {
+	dropPairs(n, func(key, _ *yaml.Node) bool { return slices.Contains(keys, key.Value) })
+}
+
+// dropPairs removes those keys from a YAML mapping, with their values, for which is returns true.
+func dropPairs(n *yaml.Node, is func(key, value *yaml.Node) bool) {
 	for i := len(n.Content) - 2; i >= 0; i -= 2 {
-		if slices.Contains(keys, n.Content[i].Value) {
+		if is(n.Content[i], n.Content[i+1]) {
 			n.Content = slices.Delete(n.Content, i, i+2)
 		}
 	}
@@ -110,43 +115,32 @@ func keep(n *yaml.Node, key string) *yaml.Node {
 // tidy removes keys whose value is null from a YAML node, at all levels.
 func tidy(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode {
-		for i := len(n.Content) - 2; i >= 0; i -= 2 {
-			if isNull(n.Content[i+1]) {
-				n.Content = slices.Delete(n.Content, i, i+2)
-			}
-		}
+		dropPairs(n, func(_, value *yaml.Node) bool { return isNull(value) })
 	}
 	for _, child := range n.Content {
 		tidy(child)
 	}
 }
 
-// escapeDollars doubles each $ in values, so that no variable is replaced when the text is read again.
-// Keys are not expanded and stay as they are.
-func escapeDollars(n *yaml.Node) {
+// escape prepares values for a text that is read again: each $ is doubled, so that no variable is
+// replaced then, and what has unprintable characters is written in double quotes, since YAML allows
+// escapes only there. Keys get the quotes alone, as they are not expanded.
+func escape(n *yaml.Node, isKey bool) {
 	if n.Kind == yaml.ScalarNode {
-		n.Value = strings.ReplaceAll(n.Value, "$", "$$")
-	}
-	for i, child := range n.Content {
-		if n.Kind != yaml.MappingNode || i%2 == 1 {
-			escapeDollars(child)
+		if !isKey {
+			n.Value = strings.ReplaceAll(n.Value, "$", "$$")
+		}
+		if printable(n.Value) != n.Value {
+			n.Style = yaml.DoubleQuotedStyle
 		}
 	}
-}
-
-// quoteOdd has values and keys with unprintable characters written in double quotes, since YAML
-// allows escapes only there.
-func quoteOdd(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && printable(n.Value) != n.Value {
-		n.Style = yaml.DoubleQuotedStyle
-	}
-	for _, child := range n.Content {
-		quoteOdd(child)
+	for i, child := range n.Content {
+		escape(child, n.Kind == yaml.MappingNode && i%2 == 0)
 	}
 }
 
 // escapeOdd replaces unprintable characters of a YAML text, other than line ends, by the escapes
-// \uXXXX and \UXXXXXXXX. These stand in double quotes, into which quoteOdd has put every value that
+// \uXXXX and \UXXXXXXXX. These stand in double quotes, into which escape has put every value that
 // has such characters.
 func escapeOdd(text string) string {
 	var b strings.Builder

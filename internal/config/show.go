@@ -56,8 +56,7 @@ func (c *Config) Masked() (string, error) {
 // encoded returns the YAML text of doc. Before that it changes doc: dollar signs are doubled, and
 // values with unprintable characters get double quotes.
 func encoded(doc *yaml.Node) ([]byte, error) {
-	escapeDollars(doc)
-	quoteOdd(doc)
+	escape(doc, false)
 	var text bytes.Buffer
 	enc := yaml.NewEncoder(&text)
 	enc.SetIndent(2)
