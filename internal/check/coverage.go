@@ -45,23 +45,20 @@ func (v *view) report(l *schema.Comparison) {
 	}
 	of := fmt.Sprintf("of %s sampled", units.Counted(l.Records, "record"))
 	table := kusto.EntityName(v.in.Table)
-	well := true
+	before := len(v.found)
 	if !l.Discarded.Empty() {
-		well = false
 		v.tell("records.discarded", Warning, fmt.Sprintf("no column takes, with how many %s hold it: %s", of, &l.Discarded),
 			fmt.Sprintf("add columns and map them, or leave it if it is not wanted\n.show table %s ingestion mappings", table))
 	}
 	if !l.Null.Empty() {
-		well = false
 		v.tell("records.null", Warning, fmt.Sprintf("would be stored as null, since they do not fit the type of the column, with how many %s: %s", of, &l.Null),
 			fmt.Sprintf("change the column's type, or the mapping's path or transform, such as DateTimeFromUnixSeconds\n.show table %s schema as json", table))
 	}
 	if len(l.Unfilled) > 0 {
-		well = false
 		v.tell("records.unfilled", Warning, fmt.Sprintf("no record %s fills: %s", of, strings.Join(l.Unfilled, ", ")),
 			fmt.Sprintf("nothing, if they are filled by others or at times; else look at paths and letter case in the mapping\n.show table %s ingestion mappings", table))
 	}
-	if well {
+	if len(v.found) == before {
 		v.tell("records", OK, fmt.Sprintf("the mapping takes everything %s, and fills every column", of), "")
 	}
 }

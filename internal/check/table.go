@@ -64,6 +64,19 @@ func (v *view) tell(id string, s Severity, what, fix string) {
 	v.add(Finding{ID: id, Severity: s, Input: v.in.Name, Where: v.where(), What: what, Fix: fix})
 }
 
+// failed returns a finding on a request for the input that ended with err.
+func (v *view) failed(id string, err error) Finding {
+	return v.c.named(failed(Finding{ID: id, Input: v.in.Name, Where: v.where()}, err))
+}
+
+// unseen adds a warning that something could not be looked at because of err.
+func (v *view) unseen(id, what string, err error) {
+	f := v.failed(id, err)
+	f.Severity, f.Class = Warning, Plain
+	f.What = "could not look at " + what + ", which need not be wrong: " + f.What
+	v.add(f)
+}
+
 // probe sends a request to ingest an empty body: the service checks token, role, policy, table and
 // mapping before it finds that there is no record, and stores nothing. A refusal is kept in
 // v.refused for verdict. It returns false if the other checks would be useless, since the service
@@ -78,11 +91,11 @@ func (v *view) probe(ctx context.Context) bool {
 	case kusto.Hold:
 		v.refused = a.Err
 	case kusto.Throttled, kusto.Retry, kusto.TooLarge:
-		f := failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, a.Err)
+		f := v.failed("ingest", a.Err)
 		f.Severity, f.Fix = Warning, "the service is busy or failed at it; check again"
 		v.add(f)
 	default:
-		f := failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, a.Err)
+		f := v.failed("ingest", a.Err)
 		if f.Class == Plain { // no clear answer came
 			f.Class = Away
 		}
@@ -106,23 +119,20 @@ func (v *view) read(ctx context.Context) bool {
 	case err == nil:
 	case errors.As(err, &e) && e.Denied():
 		v.blind = true
-		f := v.c.named(failed(Finding{ID: "role.view", Input: v.in.Name, Where: v.where()}, err))
-		f.Severity, f.Class = Warning, Plain
-		f.What = "could not look at the table, which need not be wrong: " + f.What
-		v.add(f)
+		v.unseen("role.view", "the table", err)
 		return false
 	case errors.As(err, &e) && e.Missing():
 		v.told = true
 		v.tell("database", Error, fmt.Sprintf("there is no database %s: %v", v.in.Database, err), v.otherDatabases(ctx))
 		return false
 	default:
-		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, err)))
+		v.add(v.failed("table", err))
 		return false
 	}
 	v.table = t
 	switch {
 	case t.ColumnsErr != nil:
-		v.add(v.c.named(failed(Finding{ID: "table", Input: v.in.Name, Where: v.where()}, t.ColumnsErr)))
+		v.add(v.failed("table", t.ColumnsErr))
 		return false
 	case t.Exists:
 		v.tell("table", OK, "the table has "+units.Counted(len(t.Columns), "column"), "")
@@ -208,7 +218,7 @@ func (v *view) mappings(ctx context.Context) {
 	switch err := v.table.MappingsErr; {
 	case err != nil:
 		v.mapped = false
-		v.add(v.c.named(failed(Finding{ID: "mapping", Input: v.in.Name, Where: v.where()}, err)))
+		v.add(v.failed("mapping", err))
 	case m == nil:
 		v.mapped = false
 		v.noMapping(ctx, kind)
@@ -267,7 +277,7 @@ func (v *view) verdict() {
 	case v.told && v.refused.Missing():
 		return
 	}
-	f := v.c.named(failed(Finding{ID: "ingest", Input: v.in.Name, Where: v.where()}, v.refused))
+	f := v.failed("ingest", v.refused)
 	if cluster, table := v.refused.StreamingOff(); cluster || table {
 		f.ID, f.Fix = "policy", f.Fix+"\n"+schema.ClearCache
 	}
