@@ -92,9 +92,9 @@ func (c *Client) traced(req *http.Request) (seen func() Way, trace *httptrace.Cl
 			})
 		},
 	}
-	return func() Way {
-		mu.Lock()
-		defer mu.Unlock()
-		return w
-	}, trace
+	seen = func() (now Way) {
+		locked(func() { now = w })
+		return now
+	}
+	return seen, trace
 }
