@@ -64,7 +64,7 @@ func (o Origin) String() string {
 func (t Traced) origin(path, value string) Origin {
 	src, at := t.locate(path)
 	if p, ok := src.places[at]; ok {
-		return t.given(src, p, path, value)
+		return t.given(src, p, value)
 	}
 	if from, note := t.inherited(path); from != "" {
 		o := t.origin(from, value)
@@ -96,7 +96,7 @@ func joinNotes(notes ...string) string {
 // given returns the origin of a value that the file src has at the place p: the file, or the
 // variables that were replaced in it. value is the text as it is printed; if the file spells it in
 // another way, the note says how.
-func (t Traced) given(src *source, p place, path, value string) Origin {
+func (t Traced) given(src *source, p place, value string) Origin {
 	o := Origin{Kind: byFile, File: src.name, Line: p.line}
 	for _, name := range variablesIn(p.written) {
 		if v, ok := t.from.env(name); ok && v != "" {

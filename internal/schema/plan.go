@@ -135,12 +135,11 @@ func (p *Plan) byPosition() {
 	}
 }
 
-// add adds a column for a field to the Table and returns it. If the name is taken, the column gets
-// another one with a number.
-func (p *Plan) add(f Field, name string) *Column {
+// add adds a column for a field to the Table. If the name is taken, the column gets another one with a
+// number.
+func (p *Plan) add(f Field, name string) {
 	name = Unique(name, func(s string) bool { return p.t.Column(s) != nil })
 	p.t.Columns = append(p.t.Columns, Column{name, string(f.Type)})
-	return &p.t.Columns[len(p.t.Columns)-1]
 }
 
 // fits adds a note for the user if values that the files have for the field f do not fit the type
@@ -244,7 +243,7 @@ func (p *Plan) element(f Field, all []Element, before []Column) (Element, bool) 
 		p.fits(f, c)
 		e.Datatype = c.Type
 	} else {
-		p.t.Columns = append(p.t.Columns, Column{name, string(f.Type)})
+		p.add(f, name)
 	}
 	return e, true
 }
