@@ -1,8 +1,4 @@
-// Command plot plays fleets and draws what came of them, for docs/fleets.md: it writes the
-// pictures, and the table between the marks in the page.
-//
-//	go run ./sender/internal/fleet/plot
-package main
+package fleet
 
 import (
 	"bytes"
@@ -12,68 +8,99 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/go-analyze/charts"
-
-	"kusto-agent/sender/internal/fleet"
 )
 
-// main reads the flags and calls run; after an error, the exit code is 1.
-func main() {
-	agents := flag.Int("agents", 10_000, "how many agents there are")
-	docs := flag.String("docs", "docs", "the `folder` that the page and the pictures are in; empty: nothing is written")
-	flag.Parse()
-	if err := run(*agents, *docs); err != nil {
-		fmt.Fprintln(os.Stderr, "plot:", err)
-		os.Exit(1)
+var update = flag.Bool("update", false, "play the fleets of docs/fleets.md, and write its table and pictures anew")
+
+// TestPage: the page about fleets has a place for the table, and table and pictures can be made. With
+// -update they are those of the page; else of a few agents, and nobody keeps them.
+func TestPage(t *testing.T) {
+	const docs = "../../../docs"
+	if *update {
+		if err := write(t, 10_000, docs); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(docs, "fleets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "fleets.md"), page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(t, 20, dir); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"fleets.md": "| plain, no jitter | ", "fleets-requests.svg": "</svg>", "fleets-backlog.svg": "</svg>"} {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %q: %v", file, want, err)
+		}
+	}
+}
+
+// TestTableOfUndoneFleets: an agent that did not deliver everything within the limit is shown as never
+// done, also where that is the first one.
+func TestTableOfUndoneFleets(t *testing.T) {
+	f := Fleet{Agents: 4, Slots: 1, Takes: time.Second, Every: time.Hour}
+	var all []played
+	for n := range f.Agents + 1 {
+		done := []time.Duration{1 * time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}[:n]
+		all = append(all, played{Fleet: f, History: &History{Done: done, Accepted: 1, Seconds: make([]Second, 1)}})
+	}
+	text := figures(all)
+	for _, want := range []string{"never | never | never", "1:00 | never | never", "1:00 | 3:00 | never", "1:00 | 3:00 | 4:00"} {
+		if !strings.Contains(text, "| "+want+" |") {
+			t.Errorf("no row has %s:\n%s", want, text)
+		}
 	}
 }
 
 // played is a fleet and what came of it.
 type played struct {
 	name string
-	fleet.Fleet
-	*fleet.History
+	Fleet
+	*History
 }
 
-// run plays an outage of an hour for fleets with different policies of retrying, prints a table, and
-// writes the table and the pictures into the folder docs; nothing is written if docs is empty.
-func run(agents int, docs string) error {
+// write plays an outage of an hour for fleets with different policies of retrying, and writes the table
+// and the pictures into the folder docs.
+func write(t *testing.T, agents int, docs string) error {
 	var all []played
 	for _, p := range []played{
-		{name: "kusto-agent", Fleet: fleet.Fleet{Policy: fleet.Ours}},
-		{name: "kusto-agent, Retry-After 5 s", Fleet: fleet.Fleet{Policy: fleet.Ours, RetryAfter: 5 * time.Second}},
-		{name: "plain back-off", Fleet: fleet.Fleet{Policy: fleet.Plain}},
-		{name: "plain, no jitter", Fleet: fleet.Fleet{Policy: fleet.Even}},
+		{name: "kusto-agent", Fleet: Fleet{Policy: Ours}},
+		{name: "kusto-agent, Retry-After 5 s", Fleet: Fleet{Policy: Ours, RetryAfter: 5 * time.Second}},
+		{name: "plain back-off", Fleet: Fleet{Policy: Plain}},
+		{name: "plain, no jitter", Fleet: Fleet{Policy: Even}},
 	} {
 		f := p.Fleet
 		f.Agents, f.Seed, f.Outage, f.Every, f.Limit = agents, 1, time.Hour, 30*time.Second, 2*time.Hour
 		f.Slots, f.Takes = max(1, agents/50), 100*time.Millisecond
 		began := time.Now()
 		p.Fleet, p.History = f, f.Play()
-		fmt.Fprintf(os.Stderr, "%s: played in %.0f s\n", p.name, time.Since(began).Seconds())
+		t.Logf("%s: played in %.0f s", p.name, time.Since(began).Seconds())
 		all = append(all, p)
 	}
-	text := table(all)
-	fmt.Print(text)
-	if docs == "" {
-		return nil
-	}
-	if err := fill(filepath.Join(docs, "fleets.md"), text); err != nil {
+	if err := fill(filepath.Join(docs, "fleets.md"), figures(all)); err != nil {
 		return err
 	}
-	requests := func(s fleet.Second) float64 { return float64(s.Requests) }
-	backlog := func(s fleet.Second) float64 { return float64(s.Backlog) }
+	requests := func(s Second) float64 { return float64(s.Requests) }
+	backlog := func(s Second) float64 { return float64(s.Backlog) }
 	return errors.Join(
 		draw(filepath.Join(docs, "fleets-requests.svg"), "Requests a second, after the service is back", all, requests),
 		draw(filepath.Join(docs, "fleets-backlog.svg"), "Payloads that wait", all, backlog))
 }
 
-// table returns the table of results for the page docs/fleets.md, as Markdown: a sentence about what
-// all fleets have in common, and a row for each fleet. Agents that were not done within the limit have
+// figures returns the table of results for the page docs/fleets.md, as Markdown: a sentence about what
+// all fleets have in common, and a row for each  Agents that were not done within the limit have
 // never been.
-func table(all []played) string {
+func figures(all []played) string {
 	var b strings.Builder
 	f := all[0]
 	fmt.Fprintf(&b, "%d agents, a payload each %v; %v of outage; then %d requests at once of %v each, which is %.0f a second; %d payloads had gathered, for which the service alone needs %s.\n\n",
@@ -115,7 +142,7 @@ func fill(path, text string) error {
 
 // draw writes a line chart as SVG to path, with a line for each fleet: what value returns for each
 // second after the outage, as the mean of twenty seconds.
-func draw(path, title string, all []played, value func(fleet.Second) float64) error {
+func draw(path, title string, all []played, value func(Second) float64) error {
 	const mean = 20
 	most := 0
 	for _, p := range all {
