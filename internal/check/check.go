@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/units"
 )
 
@@ -25,17 +26,6 @@ const (
 	OK      Severity = "ok"
 	Warning Severity = "warning" // records may be lost or delayed, or it could not be looked at
 	Error   Severity = "error"   // it does not work like this
-)
-
-// Class is what an error is about, for exit codes.
-type Class uint8
-
-// The classes, the least telling first.
-const (
-	Plain   Class = iota
-	Away          // the service is out of reach
-	Refused       // a token or a role was refused
-	Config        // the configuration is wrong
 )
 
 // Finding is one thing that was looked at.
@@ -51,7 +41,7 @@ type Finding struct {
 	Fix    string `json:"fix,omitempty"`
 	Detail string `json:"detail,omitempty"`
 
-	Class Class `json:"-"` // of an error
+	Exit int `json:"-"` // the exit code for an error; 0: exit.Failed
 }
 
 // Options are what a run needs.
@@ -143,11 +133,11 @@ func (r *run) load(context.Context) {
 			r.mistake(p)
 		}
 		if all.More > 0 {
-			r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: fmt.Sprintf("%d more mistakes", all.More), Fix: "fix those above first", Class: Config})
+			r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: fmt.Sprintf("%d more mistakes", all.More), Fix: "fix those above first", Exit: exit.Config})
 		}
 		return
 	case err != nil:
-		r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: err.Error(), Class: Config})
+		r.add(Finding{ID: "config", Severity: Error, Where: r.Path, What: err.Error(), Exit: exit.Config})
 		return
 	}
 	r.cfg, r.traced = traced.Config, traced
@@ -158,7 +148,7 @@ func (r *run) load(context.Context) {
 // message, what is wrong and what was expected are separated by a semicolon; the second part
 // becomes the fix.
 func (r *run) mistake(p config.Problem) {
-	f := Finding{ID: "config", Severity: Error, Where: p.File, What: p.Message, Class: Config, Detail: p.Source}
+	f := Finding{ID: "config", Severity: Error, Where: p.File, What: p.Message, Exit: exit.Config, Detail: p.Source}
 	if p.Line > 0 {
 		f.Where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 	}

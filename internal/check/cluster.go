@@ -14,6 +14,7 @@ import (
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/endpoint"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/wire"
 )
@@ -48,7 +49,7 @@ func (r *run) ways(ctx context.Context) {
 		conn, err := endpoint.Connect(r.cfg, c.name)
 		if err != nil {
 			c.closed = "there is no client for the cluster"
-			r.add(Finding{ID: "network", Severity: Error, Where: c.URL, What: err.Error(), Fix: "look at cluster, auth and send of the configuration", Class: Config})
+			r.add(Finding{ID: "network", Severity: Error, Where: c.URL, What: err.Error(), Fix: "look at cluster, auth and send of the configuration", Exit: exit.Config})
 			return
 		}
 		c.conn = conn
@@ -178,22 +179,15 @@ func (c *cluster) principal() string {
 }
 
 // failed returns the finding f with severity Error and filled in from err. For an error of the
-// service it shows the code, message and activity id, its hint as the fix, and its class for the
-// exit code.
+// service it shows the code, message and activity id, its hint as the fix, and its exit code.
 func failed(f Finding, err error) Finding {
-	f.Severity, f.What = Error, err.Error()
+	f.Severity, f.What, f.Exit = Error, err.Error(), endpoint.CodeOf(err)
 	var e *kusto.Error
 	if !errors.As(err, &e) {
 		f.Fix = "ask again; if it stays so, look at the log of the agent"
 		return f
 	}
 	f.Fix = pasted(e.Hint)
-	switch {
-	case kusto.Unreached(err):
-		f.Class = Away
-	case e.Refused():
-		f.Class = Refused
-	}
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
 	"kusto-agent/internal/units"
@@ -72,7 +73,7 @@ func (v *view) failed(id string, err error) Finding {
 // unseen adds a warning that something could not be looked at because of err.
 func (v *view) unseen(id, what string, err error) {
 	f := v.failed(id, err)
-	f.Severity, f.Class = Warning, Plain
+	f.Severity, f.Exit = Warning, 0
 	f.What = "could not look at " + what + ", which need not be wrong: " + f.What
 	v.add(f)
 }
@@ -96,8 +97,8 @@ func (v *view) probe(ctx context.Context) bool {
 		v.add(f)
 	default:
 		f := v.failed("ingest", a.Err)
-		if f.Class == Plain { // no clear answer came
-			f.Class = Away
+		if f.Exit == exit.Failed { // no clear answer came
+			f.Exit = exit.Unreachable
 		}
 		v.add(f)
 		return false

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,10 +15,9 @@ import (
 // ExitCode returns the exit code of a command with these findings: 0 if there is no error. Of
 // several errors the one that says most counts: configuration, refused, unreachable, any other.
 func ExitCode(found []Finding) int {
-	codes := map[Class]int{Config: exit.Config, Refused: exit.Refused, Away: exit.Unreachable, Plain: exit.Failed}
-	for _, class := range []Class{Config, Refused, Away, Plain} {
-		if slices.ContainsFunc(found, func(f Finding) bool { return f.Severity == Error && f.Class == class }) {
-			return codes[class]
+	for _, code := range []int{exit.Config, exit.Refused, exit.Unreachable, exit.Failed} {
+		if slices.ContainsFunc(found, func(f Finding) bool { return f.Severity == Error && cmp.Or(f.Exit, exit.Failed) == code }) {
+			return code
 		}
 	}
 	return 0

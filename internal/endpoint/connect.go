@@ -65,18 +65,24 @@ func Failure(err error) error {
 	if err == nil || errors.As(err, &ended) {
 		return err
 	}
-	var e *kusto.Error
-	code := exit.Failed
-	if errors.As(err, &e) {
-		switch {
-		case e.Refused():
-			code = exit.Refused
-		case kusto.Unreached(e):
-			code = exit.Unreachable
-		}
-		return exit.With(code, errors.New(explained(e)))
+	code := CodeOf(err)
+	if e, ok := errors.AsType[*kusto.Error](err); ok {
+		err = errors.New(explained(e))
 	}
 	return exit.With(code, err)
+}
+
+// CodeOf returns the exit code for the error of a request: that for a refused identity, an
+// unreachable service, or any other failure.
+func CodeOf(err error) int {
+	e, ok := errors.AsType[*kusto.Error](err)
+	switch {
+	case ok && e.Refused():
+		return exit.Refused
+	case kusto.Unreached(err):
+		return exit.Unreachable
+	}
+	return exit.Failed
 }
 
 // explained returns the text of an error of the service, with its hint on a second line. An error
