@@ -48,10 +48,7 @@ func Explain(name string) (Topic, error) {
 	var topic Topic
 	everything().all(func(k *key) {
 		if k.path == path {
-			topic = k.topic()
-			for _, sub := range k.keys {
-				topic.Keys = append(topic.Keys, sub.topic())
-			}
+			topic = k.explained()
 		}
 	})
 	return topic, nil
@@ -111,6 +108,15 @@ func topKeys() (names []string) {
 		names = append(names, k.name)
 	}
 	return names
+}
+
+// explained returns the explanation of a key, with those of the keys of a section.
+func (k *key) explained() Topic {
+	t := k.topic()
+	for _, sub := range k.keys {
+		t.Keys = append(t.Keys, sub.topic())
+	}
+	return t
 }
 
 // topic returns the explanation of a key: its type, default, range, an example and the places where

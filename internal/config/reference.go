@@ -30,16 +30,11 @@ func Reference() []byte {
 			b.WriteString(k.row())
 		}
 	}
-	top, err := Explain("")
-	if err != nil {
-		return nil // the empty name is always one
-	}
-	section(top)
-	for _, path := range Keys() {
-		if t, err := Explain(path); err == nil && len(t.Keys) > 0 {
-			section(t)
+	everything().all(func(k *key) {
+		if len(k.keys) > 0 && k.path == k.common() {
+			section(k.explained())
 		}
-	}
+	})
 	return b.Bytes()
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -29,7 +30,7 @@ func Schema() map[string]any {
 	}
 	defs := words()
 	root.all(func(k *key) {
-		if k.path != "" && k.path == k.common() && slices.Contains(commonList(), k.path) {
+		if k.path == k.common() && k.isShared() {
 			defs[k.path] = schemaOf(k, false)
 		}
 	})
@@ -39,13 +40,10 @@ func Schema() map[string]any {
 
 type schema = map[string]any
 
-// commonList returns the paths of the sections that can be written in several places, such as
-// batch: the schema defines them once and refers to them.
-func commonList() (paths []string) {
-	for _, path := range commonPaths {
-		paths = append(paths, path)
-	}
-	return paths
+// isShared reports whether the key is a section that can be written in several places, such as batch:
+// the schema defines it once and refers to it.
+func (k *key) isShared() bool {
+	return slices.Contains(slices.Collect(maps.Values(commonPaths)), k.common())
 }
 
 // Any value can be put together from variables, whatever it will be then.
@@ -98,7 +96,7 @@ func schemaOf(k *key, refer bool) schema {
 // section that the schema defines once becomes a reference.
 func schemaOfValue(k *key, refer bool) schema {
 	switch {
-	case refer && slices.Contains(commonList(), k.common()):
+	case refer && k.isShared():
 		return ref(k.common())
 	case len(k.keys) > 0 && k.typ == reflect.TypeFor[*yaml.Node]():
 		item := schemaOfKeys(k)
