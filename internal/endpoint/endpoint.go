@@ -4,13 +4,11 @@
 package endpoint
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"time"
 
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/kusto/wire"
@@ -20,13 +18,8 @@ import (
 // Endpoint is how one cluster is reached: its client and its tokens.
 type Endpoint struct {
 	Key
-	Client *query.Client
-	Tokens *credential.Tokens // may be those of others too
-}
-
-// Ingest makes it a sender.Ingester.
-func (s *Endpoint) Ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
-	return s.Client.Ingest(ctx, in)
+	*query.Client                    // makes it a sender.Ingester
+	Tokens        *credential.Tokens // may be those of others too
 }
 
 // Key is all that a client is made of: as long as it is the same, the client
