@@ -58,7 +58,7 @@ func (s *Setup) await(ctx context.Context, p *inputPlan) error {
 		case seen: // this node knows the table, but not all nodes have cleared their cache
 		case forbidden && !granted && mayGrant:
 			for _, text := range []string{schema.GrantIngestor(p.in.Table, s.own(p)), schema.ClearCache} {
-				if err := s.do(ctx, command{p, text}); err != nil {
+				if err := s.do(ctx, p, text); err != nil {
 					return err
 				}
 			}

@@ -14,33 +14,22 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
-// command is one of those that a run makes.
-type command struct {
-	of   *inputPlan
-	text string
-}
-
-// commands returns the commands that a run makes for the plans of one database, at least one. The
-// last command makes all streaming nodes read the schema again.
-func commands(plans []*inputPlan) (all []command) {
-	for _, p := range plans {
-		for _, st := range p.Steps {
-			all = append(all, command{p, st.Text})
-		}
-	}
-	return append(all, command{plans[0], schema.ClearCache})
-}
-
 // execute prints the commands of all plans, one database after the other, and runs them, except
-// with s.DryRun. It stops at the first error.
+// with s.DryRun. The last command for a database makes all streaming nodes read the schema again. It
+// stops at the first error.
 func (s *Setup) execute(ctx context.Context) error {
 	databases := s.databases()
 	for _, plans := range databases {
 		fmt.Fprintf(s.Out, "// database %s of %s\n", telemetry.Printable(plans[0].Route.Database), plans[0].in.ClusterURL)
-		for _, c := range commands(plans) {
-			if err := s.do(ctx, c); err != nil {
-				return err
+		for _, p := range plans {
+			for _, st := range p.Steps {
+				if err := s.do(ctx, p, st.Text); err != nil {
+					return err
+				}
 			}
+		}
+		if err := s.do(ctx, plans[0], schema.ClearCache); err != nil {
+			return err
 		}
 		if s.DryRun {
 			s.further(plans)
@@ -69,21 +58,21 @@ func (s *Setup) databases() (all [][]*inputPlan) {
 	return all
 }
 
-// do prints a command and runs it, except with s.DryRun. For the command that clears the schema
+// do prints a command for a plan and runs it, except with s.DryRun. For the command that clears the schema
 // cache, it notes whether all nodes have done so. Errors have exit codes.
-func (s *Setup) do(ctx context.Context, c command) error {
-	fmt.Fprintln(s.Out, c.text)
+func (s *Setup) do(ctx context.Context, p *inputPlan, text string) error {
+	fmt.Fprintln(s.Out, text)
 	if s.DryRun {
 		return nil
 	}
 	if err := s.Out.Flush(); err != nil {
 		return err
 	}
-	if c.text == schema.ClearCache {
-		s.cleared[c.of.database()] = !s.clear(ctx, c.of)
+	if text == schema.ClearCache {
+		s.cleared[p.database()] = !s.clear(ctx, p)
 		return ctx.Err()
 	}
-	err := s.conns[c.of.in.Cluster].Query(ctx, &query.Query{Call: query.Mgmt, Database: c.of.Route.Database, Text: c.text}, &query.Collector{})
+	err := s.conns[p.in.Cluster].Query(ctx, &query.Query{Call: query.Mgmt, Database: p.Route.Database, Text: text}, &query.Collector{})
 	if e, ok := errors.AsType[*kusto.Error](err); ok && e.Status == 403 {
 		console.Say("the identity of the agent may not run this; an administrator has to run the commands that this prints: kusto-agent setup --dry-run --config %s", config.Quoted(s.Path))
 	}
