@@ -1,6 +1,9 @@
 package reply
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Subject is what a refusal is about. Where a body speaks of several, the
 // lowest counts: the order is that of the decision.
@@ -21,11 +24,24 @@ const (
 	BadRecord    // the data
 )
 
-// codeParts are parts of documented and reported error codes, in lower case.
-var codeParts = []struct {
-	part  string
+// clues are texts that tell what a text with one of them in it is about. The first that is found counts.
+type clues []struct {
+	words string
 	about Subject
-}{
+}
+
+// find returns the subject that a text tells; 0 if it holds none of the clues.
+func (c clues) find(text string) Subject {
+	for _, clue := range c {
+		if strings.Contains(text, clue.words) {
+			return clue.about
+		}
+	}
+	return 0
+}
+
+// codeParts are parts of documented and reported error codes, in lower case.
+var codeParts = clues{
 	{"throttl", Load}, {"toomanyrequests", Load}, {"too many requests", Load},
 	{"inputstreamtoolarge", Size}, {"filetoolarge", Size}, {"payloadtoolarge", Size}, {"0x80da0009", Size},
 	{"streamingingestiondisabled", ClusterOff}, {"streamingingestionfunctionalitydisabled", ClusterOff},
@@ -49,10 +65,7 @@ var wholeCodes = map[string]Subject{"timeout": Passing, "unknown": Passing}
 
 // phrases are words of messages that tell as much as a code, in lower case.
 // Names in quotes are taken out of a message before they are looked for.
-var phrases = []struct {
-	words string
-	about Subject
-}{
+var phrases = clues{
 	{"aborted due to throttling", Load},
 	{"payload is too large", Size}, {"payload too large", Size}, {"request entity too large", Size},
 	{"input stream is too large", Size}, {"input stream too large", Size},
@@ -79,25 +92,14 @@ func aboutCodes(codes []string) (about Subject, code string) {
 
 // subjectOf returns the subject of an error code of Kusto: what the error is about, such as Load or
 // Missing. code must be in lower case; the result is 0 if the code is not known.
-func subjectOf(code string) Subject {
-	for _, k := range codeParts {
-		if strings.Contains(code, k.part) {
-			return k.about
-		}
-	}
-	return wholeCodes[code]
-}
+func subjectOf(code string) Subject { return cmp.Or(codeParts.find(code), wholeCodes[code]) }
 
 // aboutProse returns the subject of an error message: what the error is about, such as Load or
 // Missing. prose must be in lower case; the result is 0 if it contains no known phrase.
 func aboutProse(prose string) Subject {
-	for _, p := range phrases {
-		if strings.Contains(prose, p.words) {
-			return p.about
-		}
-	}
-	if strings.Contains(prose, "entity id") && strings.Contains(prose, "was not found") {
+	about := phrases.find(prose)
+	if about == 0 && strings.Contains(prose, "entity id") && strings.Contains(prose, "was not found") {
 		return Missing
 	}
-	return 0
+	return about
 }
