@@ -45,7 +45,7 @@ func Look(name string, text []byte) Guess {
 		g.Format = byName
 	case every(lines, isDocker):
 		g.Format, g.Parse, g.Inner = record.JSON, "docker", within(format.ParseDocker, lines)
-	case every(lines, isCRI):
+	case every(lines, criLine.MatchString):
 		g.Format, g.Parse, g.Inner = record.JSON, "cri", within(format.ParseCRI, lines)
 	case every(lines, isObject):
 		g.Format = record.JSON
@@ -134,8 +134,6 @@ func isDocker(line string) bool {
 }
 
 var criLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* (?:stdout|stderr) [FP](?::\S*)? `)
-
-func isCRI(line string) bool { return criLine.MatchString(line) }
 
 // beginsWithObjects reports whether a text begins with a JSON object, or with an array whose first
 // element is an object. The object may go on beyond the text.
