@@ -126,7 +126,7 @@ func notTheAuthority(err error) *kusto.Error {
 // removed from its text.
 func authorityOutOfReach(err error, secrets ...string) *kusto.Error {
 	return &kusto.Error{
-		Message: reply.Printable(reply.Redact(strings.TrimSpace("get token: "+err.Error()), secrets...), reply.MaxMessage), Cause: err,
+		Message: reply.Clean("get token: "+err.Error(), reply.MaxMessage, secrets...), Cause: err,
 		Hint: "the authority gave no token: check auth.authority, and the network and proxy to it",
 	}
 }
@@ -136,9 +136,6 @@ func authorityOutOfReach(err error, secrets ...string) *kusto.Error {
 // the description, and a hint for the code. Timely is set if a wrong clock may be the cause, and
 // Passes if the authority is out of order for a while. The secrets are removed from the text.
 func authorityRefusal(status int, h http.Header, body []byte, secrets ...string) *kusto.Error {
-	clean := func(s string) string {
-		return reply.Printable(reply.Redact(strings.TrimSpace(s), secrets...), reply.MaxMessage)
-	}
 	var doc struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
@@ -158,8 +155,8 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 		words = http.StatusText(status)
 	}
 	e := &kusto.Error{
-		Status: status, Code: cmp.Or(aadCode.FindString(doc.Description), clean(doc.Error)),
-		Message:    clean("get token: " + firstLine(words)), // the other lines are trace ids and times
+		Status: status, Code: cmp.Or(aadCode.FindString(doc.Description), reply.Clean(doc.Error, reply.MaxMessage, secrets...)),
+		Message:    reply.Clean("get token: "+firstLine(words), reply.MaxMessage, secrets...), // the other lines are trace ids and times
 		RetryAfter: reply.RetryAfter(h, time.Now()),
 	}
 	switch e.Hint = aadHints[e.Code]; {

@@ -61,12 +61,9 @@ func queryError(resp *http.Response, r reply.Reply, q *Query, secret string) *ku
 // errorOf returns what r says as a *kusto.Error, with a hint for the request q. status is that of the
 // answer, and secret the token of the request, which is removed from the texts.
 func errorOf(status int, r reply.Reply, q *Query, secret string) *kusto.Error {
-	clean := func(s string, limit int) string {
-		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
-	}
 	return &kusto.Error{
-		Code: clean(r.Code, 128), Message: clean(r.Message, reply.MaxMessage), Permanent: r.Permanent,
-		ActivityID: clean(r.Activity, 128), Hint: queryHint(status, &r, q), About: r.About,
+		Code: reply.Clean(r.Code, 128, secret), Message: reply.Clean(r.Message, reply.MaxMessage, secret), Permanent: r.Permanent,
+		ActivityID: reply.Clean(r.Activity, 128, secret), Hint: queryHint(status, &r, q), About: r.About,
 	}
 }
 

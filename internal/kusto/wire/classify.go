@@ -131,7 +131,7 @@ func updateFailure(body []byte) string {
 	if !failed(status) && (known(status) || reason == "" && (code == "" || strings.EqualFold(code, "Unknown"))) {
 		return ""
 	}
-	return reply.Printable(reply.Redact(strings.TrimSpace(status+" "+code+" "+reason)), reply.MaxMessage)
+	return reply.Clean(status+" "+code+" "+reason, reply.MaxMessage)
 }
 
 // failed reports whether the status of an update policy says that it failed. Only the status Inactive

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -142,24 +143,18 @@ func judge(o *outcome, in *kusto.Ingest, secret, config string) kusto.Answer {
 	if words, isPage := reply.PageWords(o.Body, secret); isPage {
 		r.Page, r.Message = true, words
 	}
-	clean := func(s string, limit int) string {
-		return reply.Printable(reply.Redact(strings.TrimSpace(s), secret), limit)
-	}
 	a := kusto.Answer{
 		Verdict: verdict, Status: o.Status, Wrote: o.Sent,
 		RetryAfter: reply.RetryAfter(o.Header, time.Now()),
-		ActivityID: clean(o.Header.Get(HeaderActivity), 128),
-	}
-	if a.ActivityID == "" {
-		a.ActivityID = clean(r.Activity, 128)
+		ActivityID: reply.Clean(cmp.Or(strings.TrimSpace(o.Header.Get(HeaderActivity)), r.Activity), 128, secret),
 	}
 	if verdict == kusto.Accepted {
 		a.UpdatePolicy = updateFailure(o.Body)
 		return a
 	}
-	a.Hint = clean(hint(verdict, o, &r, in, config), 2*reply.MaxMessage+kusto.MaxName)
+	a.Hint = reply.Clean(hint(verdict, o, &r, in, config), 2*reply.MaxMessage+kusto.MaxName, secret)
 	a.Err = &kusto.Error{
-		Status: o.Status, Code: clean(r.Code, 128), Message: clean(r.Words(o.Status, o.Header, why), reply.MaxMessage), Permanent: r.Permanent,
+		Status: o.Status, Code: reply.Clean(r.Code, 128, secret), Message: reply.Clean(r.Words(o.Status, o.Header, why), reply.MaxMessage, secret), Permanent: r.Permanent,
 		ActivityID: a.ActivityID, RetryAfter: a.RetryAfter, Hint: a.Hint, About: r.About, Cause: why,
 	}
 	return a

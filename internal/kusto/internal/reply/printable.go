@@ -54,6 +54,11 @@ func Redact(s string, secrets ...string) string {
 	return tokenShaped.ReplaceAllString(s, "[secret]")
 }
 
+// Clean returns s as Printable does, without space at its ends and without the secrets.
+func Clean(s string, limit int, secrets ...string) string {
+	return Printable(Redact(strings.TrimSpace(s), secrets...), limit)
+}
+
 // lowerHex is the other way in which a percent-encoding is written.
 var lowerHex = regexp.MustCompile(`%[0-9A-F]{2}`)
 
