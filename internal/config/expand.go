@@ -10,6 +10,9 @@ import (
 // Env looks up an environment variable, as os.LookupEnv does.
 type Env func(name string) (value string, ok bool)
 
+// dollar finds $$, a ${} up to its end, and a single dollar sign.
+var dollar = regexp.MustCompile(`\$(?:\$|\{[^}]*\}?)?`)
+
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expand replaces ${NAME}, ${NAME:-default}, ${NAME:?why} and $$ in a value, with env to look up
@@ -17,33 +20,22 @@ var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // and why also apply to a variable that is empty. The error says what is wrong with a ${}, or which
 // variable is not set.
 func expand(text string, env Env) (string, error) {
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(text, "$")
-		b.WriteString(before)
-		if !found {
-			return b.String(), nil
-		}
+	var failed error
+	text = dollar.ReplaceAllStringFunc(text, func(part string) string {
+		inside, isVariable := strings.CutPrefix(part, "${")
 		switch {
-		case strings.HasPrefix(rest, "$"):
-			b.WriteByte('$')
-			text = rest[1:]
-		case strings.HasPrefix(rest, "{"):
-			inside, after, closed := strings.Cut(rest[1:], "}")
-			if !closed {
-				return "", errors.New("${ without its }; write $$ for a dollar sign")
-			}
-			value, err := lookup(inside, env)
-			if err != nil {
-				return "", err
-			}
-			b.WriteString(value)
-			text = after
-		default:
-			b.WriteByte('$')
-			text = rest
+		case failed != nil || part == "$":
+			return part
+		case !isVariable:
+			return "$"
+		case !strings.HasSuffix(inside, "}"):
+			failed = errors.New("${ without its }; write $$ for a dollar sign")
+			return part
 		}
-	}
+		part, failed = lookup(strings.TrimSuffix(inside, "}"), env)
+		return part
+	})
+	return text, failed
 }
 
 // lookup returns what replaces ${inside}: the variable's value, or the default of ${NAME:-default}. A
