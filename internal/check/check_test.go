@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/kusto/wire"
 )
 
@@ -45,6 +46,30 @@ func TestQuoted(t *testing.T) {
 	f("/srv/a b", "'/srv/a b'")
 	f("$(rm x)'", `'$(rm x)'\'''`)
 	f("", "''")
+}
+
+// TestCredentialFix: a file of any kind that only systemd has is found in its folder.
+func TestCredentialFix(t *testing.T) {
+	store := t.TempDir()
+	if err := os.WriteFile(filepath.Join(store, "secret"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(auth credential.Config, want string) {
+		t.Helper()
+		c := &cluster{Cluster: config.Cluster{Auth: auth}}
+		if got := c.credentialFix(store, "as told", "agent.yaml"); !strings.Contains(got, want) {
+			t.Errorf("%+v: %q lacks %q", auth, got, want)
+		}
+	}
+	f(credential.Config{}, "as told")
+	f(credential.Config{TokenFile: "/nowhere/other"}, "as told")
+	f(credential.Config{TokenFile: filepath.Join(store, "secret")}, "as told")
+	const found = "sudo CREDENTIALS_DIRECTORY="
+	f(credential.Config{ClientSecretFile: "/nowhere/secret"}, found)
+	f(credential.Config{TokenFile: "/nowhere/secret"}, found)
+	f(credential.Config{CertificateFile: "/nowhere/secret"}, found)
+	f(credential.Config{CertificatePasswordFile: "/nowhere/secret"}, found)
+	f(credential.Config{FederatedTokenFile: "/nowhere/secret"}, found)
 }
 
 // TestAs: as the user of the service the kernel refuses what the mode of a file

@@ -143,7 +143,7 @@ func (r *run) identity(ctx context.Context) {
 		}
 		f := failed(Finding{ID: "token", Where: c.URL}, err)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // the file of a secret
-			f.Fix = c.credentialFix(f.Fix, r.Path)
+			f.Fix = c.credentialFix(credentialStore, f.Fix, r.Path)
 		}
 		r.add(f)
 	})
@@ -153,14 +153,14 @@ func (r *run) identity(ctx context.Context) {
 const credentialStore = "/etc/credstore"
 
 // credentialFix returns the fix for a secret file that cannot be read. If only systemd has a secret
-// of that name, it is a command that runs check with the credential store of systemd; otherwise it
-// is fix. path is the path of the configuration.
-func (c *cluster) credentialFix(fix, path string) string {
-	for _, file := range []string{c.Auth.ClientSecretFile, c.Auth.TokenFile, c.Auth.CertificateFile, c.Auth.CertificatePasswordFile} {
-		_, err := os.Stat(file)
-		_, there := os.Stat(filepath.Join(credentialStore, filepath.Base(file)))
-		if file != "" && err != nil && there == nil {
-			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + credentialStore + " kusto-agent check --config " + config.Quoted(path)
+// of that name, in its folder store, it is a command that runs check with that folder; otherwise it is
+// fix. path is the path of the configuration.
+func (c *cluster) credentialFix(store, fix, path string) string {
+	for _, file := range c.Auth.Files() {
+		_, err := os.Stat(*file)
+		_, there := os.Stat(filepath.Join(store, filepath.Base(*file)))
+		if *file != "" && err != nil && there == nil {
+			return "systemd hands it to the service; let this find it\nsudo CREDENTIALS_DIRECTORY=" + store + " kusto-agent check --config " + config.Quoted(path)
 		}
 	}
 	return fix

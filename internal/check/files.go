@@ -50,7 +50,9 @@ func (r *run) handed() {
 	files := append([]string(nil), r.cfg.Files...)
 	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
 		a := r.cfg.Clusters[name].Auth
-		files = append(files, a.ClientSecretFile, a.TokenFile, a.CertificateFile, a.CertificatePasswordFile, a.FederatedTokenFile)
+		for _, file := range a.Files() {
+			files = append(files, *file)
+		}
 	}
 	tel := r.cfg.Telemetry
 	files = append(files, r.cfg.Send.TLS.CAFile, tel.TokenFile, tel.TLS.CertificateFile, tel.TLS.KeyFile)

@@ -75,7 +75,7 @@ func (l *loader) clusterURL(raw, at string) string {
 // where auto finds a secret. It reports what is wrong with them. at is the path of the section in
 // the main file, cluster the URL.
 func (l *loader) auth(a credential.Config, at, cluster string) credential.Config {
-	for _, file := range []*string{&a.ClientSecretFile, &a.CertificateFile, &a.CertificatePasswordFile, &a.FederatedTokenFile, &a.TokenFile} {
+	for _, file := range a.Files() {
 		*file = l.credential(*file)
 	}
 	known := a // what is checked

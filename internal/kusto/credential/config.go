@@ -33,6 +33,11 @@ type Config struct {
 	TokenFile               string `yaml:"token_file"`
 }
 
+// Files returns the settings that name files, which are empty where none is named.
+func (c *Config) Files() []*string {
+	return []*string{&c.ClientSecretFile, &c.TokenFile, &c.CertificateFile, &c.CertificatePasswordFile, &c.FederatedTokenFile}
+}
+
 // Methods are the values of Method, auto first.
 var Methods = []string{"auto", "client_secret", "certificate", "managed_identity", "workload_identity", "azure_cli", "token_file", "none"}
 
