@@ -176,8 +176,8 @@ func (t *Tokens) waiting(now time.Time) error {
 	if t.err == nil {
 		return t.why
 	}
-	var e *kusto.Error
-	if !errors.As(t.err, &e) || e.Token() != kusto.TokenLater {
+	e, _ := errors.AsType[*kusto.Error](t.err)
+	if e.Token() != kusto.TokenLater {
 		return t.err
 	}
 	told := *e
@@ -245,14 +245,18 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 // the same moment. After a refusal it is refreshPause. A longer Retry-After of the authority
 // counts, in the first case up to mostAskedPause. The caller holds mu.
 func (t *Tokens) pauseAfter(err error) time.Duration {
-	var e *kusto.Error
-	if !errors.As(err, &e) || e.Token() != kusto.TokenLater {
+	var asked time.Duration // the Retry-After of the authority
+	e, ok := errors.AsType[*kusto.Error](err)
+	if ok {
+		asked = e.RetryAfter
+	}
+	if e.Token() != kusto.TokenLater {
 		t.pause = 0
-		return max(refreshPause, askedPause(err))
+		return max(refreshPause, asked)
 	}
 	t.pause = min(max(2*t.pause, firstPause), longestPause)
 	wait := t.pause - time.Duration(rand.Int64N(int64(t.pause/5)))
-	return max(wait, min(askedPause(err), mostAskedPause))
+	return max(wait, min(asked, mostAskedPause))
 }
 
 // fixOf returns the hint of an error, for the log attribute fix.
@@ -261,14 +265,6 @@ func fixOf(err error) string {
 		return e.Hint
 	}
 	return "check the keys under auth"
-}
-
-// askedPause returns the Retry-After of an error; 0 if it has none.
-func askedPause(err error) time.Duration {
-	if e, ok := errors.AsType[*kusto.Error](err); ok {
-		return e.RetryAfter
-	}
-	return 0
 }
 
 // Invalidate drops a token that the service refused with the error why, unless another token has
