@@ -191,15 +191,6 @@ func failed(f Finding, err error) Finding {
 	return f
 }
 
-// named returns the finding f with the identity of the agent in place of the placeholder in its
-// fix. The placeholder is there if the service did not name the identity that it refused.
-func (c *cluster) named(f Finding) Finding {
-	if c.Auth.ClientID != "" {
-		f.Fix = strings.ReplaceAll(f.Fix, unknownPrincipal, c.principal())
-	}
-	return f
-}
-
 // pasted puts each Kusto command in a hint on a line of its own. A command begins with a dot after
 // ": " and ends at "; if " or at the end of the hint.
 func pasted(hint string) string {

@@ -65,9 +65,14 @@ func (v *view) tell(id string, s Severity, what, fix string) {
 	v.add(Finding{ID: id, Severity: s, Input: v.in.Name, Where: v.where(), What: what, Fix: fix})
 }
 
-// failed returns a finding on a request for the input that ended with err.
+// failed returns a finding on a request for the input that ended with err. If the service did not name
+// the identity that it refused, the fix names that of the agent.
 func (v *view) failed(id string, err error) Finding {
-	return v.c.named(failed(Finding{ID: id, Input: v.in.Name, Where: v.where()}, err))
+	f := failed(Finding{ID: id, Input: v.in.Name, Where: v.where()}, err)
+	if v.c.Auth.ClientID != "" {
+		f.Fix = strings.ReplaceAll(f.Fix, unknownPrincipal, v.c.principal())
+	}
+	return f
 }
 
 // unseen adds a warning that something could not be looked at because of err.
