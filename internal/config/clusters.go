@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -16,14 +17,9 @@ import (
 func (l *loader) clusters() {
 	l.cfg.Clusters = map[string]Cluster{}
 	if l.main.given("cluster") || l.main.wrong["cluster"] {
-		l.checkName(l.main, "database", "database", l.doc.Database)
-		l.cfg.Clusters[DefaultCluster] = Cluster{
-			URL:      l.clusterURL(l.doc.Cluster, "cluster"),
-			Database: l.doc.Database,
-			Auth:     l.auth(l.doc.Auth, "auth", l.doc.Cluster),
-		}
+		l.cfg.Clusters[DefaultCluster] = l.cluster(clusterDoc{URL: l.doc.Cluster, Database: l.doc.Database}, "")
 	} else if len(l.doc.Clusters) == 0 && !l.main.wrong["clusters"] {
-		l.main.bad("cluster", "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
+		l.clusterURL("", "cluster") // reports that it is missing
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.doc.Clusters)) {
 		at := join("clusters", name)
@@ -35,20 +31,18 @@ func (l *loader) clusters() {
 	}
 }
 
-// cluster returns one named cluster of the section clusters; database and auth come from the top
-// level if it does not set them. at is its path in the main file, for errors.
+// cluster returns a cluster; database and auth come from the top level if it does not set them. at is
+// its path in the main file, for errors; "" is the top level.
 func (l *loader) cluster(c clusterDoc, at string) Cluster {
+	urlAt, authAt := join(at, "url"), join(at, "auth")
+	if at == "" {
+		urlAt = "cluster"
+	}
+	if c.Auth == nil {
+		c.Auth, authAt = &l.doc.Auth, "auth"
+	}
 	l.checkName(l.main, join(at, "database"), "database", c.Database)
-	out := Cluster{URL: l.clusterURL(c.URL, join(at, "url")), Database: c.Database}
-	if out.Database == "" {
-		out.Database = l.doc.Database
-	}
-	if c.Auth != nil {
-		out.Auth = l.auth(*c.Auth, join(at, "auth"), c.URL)
-	} else {
-		out.Auth = l.auth(l.doc.Auth, "auth", c.URL)
-	}
-	return out
+	return Cluster{URL: l.clusterURL(c.URL, urlAt), Database: cmp.Or(c.Database, l.doc.Database), Auth: l.auth(*c.Auth, authAt, c.URL)}
 }
 
 // clusterURL returns the URL of a cluster in one spelling (host in lower case, no default port, no
