@@ -100,18 +100,6 @@ func dropPairs(n *yaml.Node, is func(key, value *yaml.Node) bool) {
 	}
 }
 
-// keep removes all keys but one from a YAML mapping, and returns the value of that key; if the key
-// is missing, nothing is removed and an empty node is returned.
-func keep(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			n.Content = n.Content[i : i+2]
-			return n.Content[1]
-		}
-	}
-	return new(yaml.Node)
-}
-
 // tidy removes keys whose value is null from a YAML node, at all levels.
 func tidy(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode {

@@ -100,7 +100,8 @@ func (t Traced) document(input string) (doc *yaml.Node, first int, err error) {
 		return nil, 0, err
 	}
 	first = slices.IndexFunc(t.Inputs, func(in Input) bool { return in.Name == input })
-	inputs := keep(doc, "inputs")
+	dropPairs(doc, func(key, _ *yaml.Node) bool { return key.Value != "inputs" })
+	inputs := doc.Content[1] // there is one at least
 	inputs.Content = inputs.Content[first : first+1]
 	return doc, first, nil
 }
