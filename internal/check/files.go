@@ -96,12 +96,10 @@ func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(e
 // inStore reports whether systemd has a credential with the name of this file. A folder that
 // cannot be examined counts as having it.
 func inStore(path string) bool {
-	for _, store := range []string{credentialStore, credentialStore + ".encrypted"} {
-		if _, err := os.Stat(filepath.Join(store, filepath.Base(path))); !gone(err) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{credentialStore, credentialStore + ".encrypted"}, func(store string) bool {
+		_, err := os.Stat(filepath.Join(store, filepath.Base(path)))
+		return !gone(err)
+	})
 }
 
 // ownLog opens the regular files to which a running agent (process r.Log) writes its own log, so

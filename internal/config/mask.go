@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"kusto-agent/internal/kusto"
@@ -259,12 +260,7 @@ func findNamed(line string) (secretKey, bool) {
 // in which that finds something, and for some others.
 func mayNameSecret(line string) bool {
 	lower := strings.ToLower(line)
-	for _, part := range []string{"secret", "passw", "pwd", "token", "credential", "key", "sig"} {
-		if strings.Contains(lower, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"secret", "passw", "pwd", "token", "credential", "key", "sig"}, func(part string) bool { return strings.Contains(lower, part) })
 }
 
 // openSecret says whether the lines from here on may belong to the value of a secret key, which must

@@ -107,10 +107,8 @@ func expressionOf(keys, lines []string, timed bool) *Expression {
 // alwaysQuoted reports whether the value of the key with index i (from 0) begins with a double
 // quote in all lines that have so many keys.
 func alwaysQuoted(lines []string, i int) bool {
-	for _, line := range lines {
-		if at := pairKey.FindAllStringIndex(line, i+1); len(at) > i && !strings.HasPrefix(line[at[i][1]:], `"`) {
-			return false
-		}
-	}
-	return true
+	return every(lines, func(line string) bool {
+		at := pairKey.FindAllStringIndex(line, i+1)
+		return len(at) <= i || strings.HasPrefix(line[at[i][1]:], `"`)
+	})
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strings"
 
 	"kusto-agent/internal/record"
@@ -36,10 +37,7 @@ func (t *Table) Reading(of record.Route, member string) (all []Read) {
 // Takes reports whether some column reads the given member of the records of a route, something
 // inside it, or an object or record that contains it. member is names joined by dots.
 func (t *Table) Takes(of record.Route, member string) bool {
-	for _, r := range t.reads(of) {
-		if r.Member == "" || r.Member == member || strings.HasPrefix(r.Member, member+".") || strings.HasPrefix(member, r.Member+".") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.reads(of), func(r Read) bool {
+		return r.Member == "" || r.Member == member || strings.HasPrefix(r.Member, member+".") || strings.HasPrefix(member, r.Member+".")
+	})
 }

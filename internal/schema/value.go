@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,13 +95,8 @@ func textFits(kind, s string) bool {
 // isTime reports whether the service can read a text as a datetime: in a form of ISO 8601 or in one
 // of otherTimes.
 func isTime(s string) bool {
-	if isoTime.MatchString(s) {
-		return true
-	}
-	for _, layout := range otherTimes {
-		if _, err := time.Parse(layout, s); err == nil {
-			return true
-		}
-	}
-	return false
+	return isoTime.MatchString(s) || slices.ContainsFunc(otherTimes, func(layout string) bool {
+		_, err := time.Parse(layout, s)
+		return err == nil
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,12 +107,7 @@ func rest(ctx context.Context, d time.Duration) error {
 // isStale reports whether a refusal may come from a node that has not seen a change of the schema
 // yet: table, mapping or policy is not found.
 func isStale(e *kusto.Error) bool {
-	for _, code := range []string{"EntityNotFound", "NotExist", "PolicyNotEnabled"} {
-		if strings.Contains(e.Code, code) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"EntityNotFound", "NotExist", "PolicyNotEnabled"}, func(code string) bool { return strings.Contains(e.Code, code) })
 }
 
 // probe returns an ingest request for the route of the plan. With a nil body it stores nothing, but

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/kusto"
@@ -178,12 +179,7 @@ func (m *Machine) Clusters(waiting func(record.Route) int) (out []ClusterStatus)
 // isEmpty reports whether no route of the cluster has payloads in hand or in the spool. waiting
 // returns how many payloads of a route lie in the spool.
 func (c *cluster) isEmpty(waiting func(record.Route) int) bool {
-	for _, r := range c.routes {
-		if r.inHand()+waiting(r.name) > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.routes, func(r *route) bool { return r.inHand()+waiting(r.name) > 0 })
 }
 
 // ahead is how many payloads of a route may wait until others have ended: a few, so that a request
