@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,9 +139,7 @@ func (r *run) identity(ctx context.Context) {
 			r.ok("token", "", c.URL, "a token was given to %s", c.principal())
 			return
 		}
-		if c.closed == "" {
-			c.closed = "there is no token"
-		}
+		c.closed = cmp.Or(c.closed, "there is no token")
 		f := failed(Finding{ID: "token", Where: c.URL}, err)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // the file of a secret
 			f.Fix = c.credentialFix(credentialStore, f.Fix, r.Path)

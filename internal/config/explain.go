@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -123,11 +124,8 @@ func (k *key) explained() Topic {
 // it can be written. The keys of a section are not in it; the caller adds them.
 func (k *key) topic() Topic {
 	t := Topic{
-		Key: k.path, About: k.about, Type: k.typeWords(), Default: k.standard(), Allowed: k.allowed,
+		Key: k.path, About: k.about, Type: k.typeWords(), Default: cmp.Or(k.standard(), k.without), Allowed: k.allowed,
 		Range: k.rangeWords(), Example: k.exampleLines(),
-	}
-	if t.Default == "" {
-		t.Default = k.without
 	}
 	everything().all(func(other *key) {
 		if k.path != "" && other.common() == k.common() {

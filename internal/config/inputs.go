@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,24 +68,18 @@ func (l *loader) destination(in *Input, src *source, at string) {
 	if in.Table == "" {
 		src.bad(join(at, "table"), "missing; want the table that the records go to")
 	}
-	if in.Name == "" {
-		in.Name = in.Table
-	}
+	in.Name = cmp.Or(in.Name, in.Table)
 	l.checkName(src, join(at, "table"), "table", in.Table)
 	l.checkName(src, join(at, "mapping"), "mapping", in.Mapping)
 	l.checkName(src, join(at, "name"), "input", in.Name)
-	if in.Cluster == "" {
-		in.Cluster = DefaultCluster
-	}
+	in.Cluster = cmp.Or(in.Cluster, DefaultCluster)
 	c, known := l.cfg.Clusters[in.Cluster]
 	if !known {
 		l.unknownCluster(in, src, at)
 		return
 	}
 	in.ClusterURL = c.URL
-	if in.Database == "" {
-		in.Database = c.Database
-	}
+	in.Database = cmp.Or(in.Database, c.Database)
 	if in.Database == "" && !src.wrong[join(at, "database")] {
 		l.main.bad("database", "missing; want it at the top level, in the cluster or in each input")
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -90,9 +91,7 @@ func (l *loader) settings() {
 	c, d := l.cfg, &l.doc
 	c.General, c.Batch, c.Sections = d.General, d.Batch, d.Sections
 	c.StateDir = l.stateDir()
-	if c.Spool.Dir == "" {
-		c.Spool.Dir = filepath.Join(c.StateDir, "spool")
-	}
+	c.Spool.Dir = cmp.Or(c.Spool.Dir, filepath.Join(c.StateDir, "spool"))
 	if c.Send.TLS.CAFile != "" {
 		c.Send.TLS.CAFile = l.inFolder(c.Send.TLS.CAFile)
 	}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -173,10 +174,7 @@ func lookUp(o map[string]any, path []string) (value any, there bool) {
 // first, or if e reads more of the record than one member.
 func (l *losses) fill(e Element, value any) {
 	l.filled[e.Column] = true
-	kind := l.types[e.Column]
-	if kind == "" {
-		kind = e.Datatype
-	}
+	kind := cmp.Or(l.types[e.Column], e.Datatype)
 	s, reads := e.source()
 	if l.typed && reads && !s.whole && e.Properties["Transform"] == "" && !Fits(kind, value) {
 		l.Null.add(e.Column + ":" + kind)

@@ -9,6 +9,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -122,9 +123,7 @@ func SampleOf(f record.Format, columns []Column) *Sample {
 func (s *Sample) Fields() []Field {
 	all := make([]Field, len(s.fields))
 	for i, f := range s.fields {
-		if f.Type == "" {
-			f.Type = String
-		}
+		f.Type = cmp.Or(f.Type, String)
 		all[i] = f
 	}
 	return all

@@ -151,12 +151,9 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 	if redirects {
 		words = "redirected to " + strconv.Quote(h.Get("Location"))
 	}
-	if words == "" {
-		words = http.StatusText(status)
-	}
 	e := &kusto.Error{
 		Status: status, Code: cmp.Or(aadCode.FindString(doc.Description), reply.Clean(doc.Error, reply.MaxMessage, secrets...)),
-		Message:    reply.Clean("get token: "+firstLine(words), reply.MaxMessage, secrets...), // the other lines are trace ids and times
+		Message:    reply.Clean("get token: "+firstLine(cmp.Or(words, http.StatusText(status))), reply.MaxMessage, secrets...), // the other lines are trace ids and times
 		RetryAfter: reply.RetryAfter(h, time.Now()),
 	}
 	switch e.Hint = aadHints[e.Code]; {

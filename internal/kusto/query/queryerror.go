@@ -95,9 +95,7 @@ func resultError(ctx context.Context, err error, resp *http.Response, q *Query, 
 	case err == nil:
 		return nil
 	case errors.As(err, &e):
-		if e.ActivityID == "" {
-			e.ActivityID = reply.Printable(resp.Header.Get(wire.HeaderActivity), 128)
-		}
+		e.ActivityID = cmp.Or(e.ActivityID, reply.Printable(resp.Header.Get(wire.HeaderActivity), 128))
 		e.Partial = true
 		return e
 	case ctx.Err() != nil:
@@ -161,10 +159,6 @@ func (c *Client) cancelQuery(q *Query) error {
 // queryHint returns what a person can do about a refused query or command: by the code and words of
 // the reply, otherwise by the status.
 func queryHint(status int, r *reply.Reply, q *Query) string {
-	database := q.Database
-	if database == "" {
-		database = "<database>"
-	}
 	for _, h := range queryHints {
 		if h.says.MatchString(r.Code) || h.says.MatchString(r.Texts) {
 			return h.hint
@@ -178,7 +172,7 @@ func queryHint(status int, r *reply.Reply, q *Query) string {
 		if q.Call == Mgmt && !strings.HasPrefix(strings.ToLower(uncommented(q.Text)), ".show") {
 			role = "admins"
 		}
-		return fmt.Sprintf("grant this identity the role: .add database %s %s (%s)", kusto.EntityName(database), role, kusto.TextLiteral(reply.Principal(r)))
+		return fmt.Sprintf("grant this identity the role: .add database %s %s (%s)", kusto.EntityName(cmp.Or(q.Database, "<database>")), role, kusto.TextLiteral(reply.Principal(r)))
 	case r.About == reply.Load, status == http.StatusTooManyRequests:
 		return "the service is busy: try again later, or send smaller queries"
 	case r.About == reply.Missing:

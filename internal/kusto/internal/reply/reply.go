@@ -3,6 +3,7 @@
 package reply
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -56,11 +57,7 @@ func Parse(body []byte, target string) Reply {
 		return ParseText(string(body), target)
 	}
 	r := Reply{Own: doc.Error != nil && (doc.Error.Code != "" || doc.Error.Type != "")}
-	top := doc.Error
-	if top == nil {
-		top = &doc.oneAPIError
-	}
-	r.read(top, target)
+	r.read(cmp.Or(doc.Error, &doc.oneAPIError), target)
 	if r.Message == "" && r.Code == "" {
 		r.Message = string(body)
 	}
@@ -95,16 +92,10 @@ func (r *Reply) read(top *oneAPIError, target string) {
 				continue
 			}
 			texts = append(texts, m)
-			if r.Message == "" {
-				r.Message = m
-			}
+			r.Message = cmp.Or(r.Message, m)
 		}
-		if r.Permanent == nil {
-			r.Permanent = e.Permanent
-		}
-		if r.Activity == "" {
-			r.Activity = e.ErrorContext.ActivityID
-		}
+		r.Permanent = cmp.Or(r.Permanent, e.Permanent)
+		r.Activity = cmp.Or(r.Activity, e.ErrorContext.ActivityID)
 	}
 	r.judge(codes, strings.Join(texts, "\n"), target)
 }
