@@ -26,8 +26,7 @@ type Reader struct {
 // its first table, as texts by column name.
 func (r Reader) show(ctx context.Context, text string, f func(row map[string]string)) error {
 	var got query.Collector
-	err := r.Client.Query(ctx, &query.Query{Call: query.Mgmt, Database: r.Database, Text: text, ReadOnly: true, Timeout: showTimeout}, &got)
-	if err != nil {
+	if err := r.Client.Query(ctx, &query.Query{Call: query.Mgmt, Database: r.Database, Text: text, ReadOnly: true, Timeout: showTimeout}, &got); err != nil {
 		return err
 	}
 	got.Each(f)

@@ -294,10 +294,8 @@ func (c *Client) queryRequest(ctx context.Context, q *Query) (*http.Request, []b
 // written returns the text to send, with a declaration of its parameters, and the request
 // properties as JSON: the options, the request id and the values of the parameters.
 func (q *Query) written() (text string, properties []byte, err error) {
-	options := maps.Clone(q.Options)
-	if options == nil {
-		options = make(map[string]any)
-	}
+	options := make(map[string]any)
+	maps.Copy(options, q.Options)
 	if q.Timeout > 0 {
 		options["servertimeout"] = timespan(q.Timeout)
 	}
