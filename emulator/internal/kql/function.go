@@ -92,7 +92,10 @@ func converted(typ string, v any) any {
 		case "real":
 			return x
 		case "decimal":
-			return new(big.Rat).SetFloat64(x)
+			if d := new(big.Rat).SetFloat64(x); d != nil { // it is nil for NaN and infinities
+				return d
+			}
+			return nil
 		case "bool":
 			return x != 0
 		}

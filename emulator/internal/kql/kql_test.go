@@ -205,3 +205,17 @@ func TestIngestionTime(t *testing.T) {
 	f("print ingestion_time()", "SEM0100")
 	f("T | where ingestion_time(n) > now()", "SEM0100")
 }
+
+// TestNoDecimal: what is no decimal is null, and an empty text is no literal; neither ends the process.
+func TestNoDecimal(t *testing.T) {
+	want := "null | null | null"
+	if got := strings.Join(answered(t, "print todecimal(real(nan)), todecimal(real(+inf)), todecimal(real(-inf))"), "\n"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, literal := range []string{"", " ", "-"} {
+		_, err := Run(t.Context(), "declare query_parameters(p:long); print p", map[string]string{"p": literal}, nowhere{})
+		if err == nil || !strings.HasPrefix(err.Error(), "SEM0100") {
+			t.Errorf("the parameter %q: %v", literal, err)
+		}
+	}
+}

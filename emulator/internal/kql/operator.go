@@ -586,11 +586,11 @@ const NoChart = `{"Visualization":null,"Title":null,"XColumn":null,"Series":null
 // render reads the kind of a chart and its properties into Table.Render; the rows stay as they are.
 func (s *scope) render(c *Cursor, t *Table) *Table {
 	kinds := strings.Fields("anomalychart areachart barchart card columnchart ladderchart linechart piechart pivotchart plotly scatterchart stackedareachart table timechart timepivot treemap")
-	kind := c.Next().Text
+	kind := c.Peek().Text
 	if !slices.Contains(kinds, kind) {
-		c.i--
 		panic(c.Fault("want the kind of a chart"))
 	}
+	c.Next()
 	keys, _ := keysOf(json.RawMessage(NoChart))
 	values := make(map[string]json.RawMessage)
 	_ = json.Unmarshal([]byte(NoChart), &values) // it is a constant
@@ -608,12 +608,10 @@ func (s *scope) render(c *Cursor, t *Table) *Table {
 			c.Want("=")
 			list := []string{}
 			for {
-				v := c.Next()
-				if v.Kind == TokEnd || v.Kind == TokSign {
-					c.i--
+				if v := c.Peek(); v.Kind == TokEnd || v.Kind == TokSign {
 					panic(c.Fault("want the value of a property"))
 				}
-				list = append(list, v.Text)
+				list = append(list, c.Next().Text)
 				// Only lists of columns go on behind a comma, unless the name of a property follows.
 				if next := c.after(); !c.Peek().is(",") || key != "YColumns" && key != "Series" || names[strings.ToLower(next.Text)] != "" {
 					break

@@ -563,12 +563,11 @@ func (s *scope) postfix(c *Cursor) expression {
 		switch t := c.Peek(); {
 		case t.Kind == TokSign && t.Text == ".":
 			c.Next()
-			key := c.Next()
+			key := c.Peek()
 			if key.Kind != TokWord && key.Kind != TokName {
-				c.i--
 				panic(c.Fault("want the name of a property"))
 			}
-			e = property(e, key.Text)
+			e = property(e, c.Next().Text)
 		case t.Kind == TokName:
 			c.Next()
 			e = property(e, t.Text)
@@ -731,42 +730,35 @@ func (s *scope) literal(c *Cursor) expression {
 		}
 		return fixed(e.typ, arithmetic("-", int64(0), e.of(nil)))
 	}
-	t := c.Next()
-	switch t.Kind {
-	case TokText:
-		text := t.Text
+	switch t := c.Peek(); {
+	case t.Kind == TokText:
+		text := ""
 		for c.Peek().Kind == TokText { // adjacent strings are one
 			text += c.Next().Text
 		}
 		return fixed("string", text)
-	case TokCount:
-		return number(c, t)
-	case TokWord:
-		if t.Text == "true" || t.Text == "false" {
-			return fixed("bool", t.Text == "true")
-		}
-		if next := c.Peek(); Types[t.Text] != "" && next.Kind == TokSign && next.Text == "(" {
-			return s.typedLiteral(c, Types[t.Text])
-		}
+	case t.Kind == TokCount:
+		return number(c)
+	case t.Kind == TokWord && (t.Text == "true" || t.Text == "false"):
+		c.Next()
+		return fixed("bool", t.Text == "true")
+	case t.Kind == TokWord && Types[t.Text] != "" && c.after().is("("):
+		c.Next()
+		return s.typedLiteral(c, Types[t.Text])
 	}
-	c.i--
 	panic(c.Fault("want a literal"))
 }
 
-// number converts the token t, which the cursor has just passed, to a long, a real or a timespan
-// (1.5h). It panics with a Fault if it is none of these.
-func number(c *Cursor, t Token) expression {
-	if v := parsed("long", t.Text); v != nil {
-		return fixed("long", v)
+// number reads a long, a real or a timespan (1.5h). It panics with a Fault if the next token is none
+// of these.
+func number(c *Cursor) expression {
+	text := c.Peek().Text
+	for _, typ := range []string{"long", "real", "timespan"} {
+		if v := parsed(typ, text); v != nil && (typ != "real" || strings.ContainsAny(text, ".eE")) {
+			c.Next()
+			return fixed(typ, v)
+		}
 	}
-	// ParseFloat also takes hexadecimal numbers and underscores, which are not in KQL.
-	if x, err := strconv.ParseFloat(t.Text, 64); err == nil && strings.ContainsAny(t.Text, ".eE") && !strings.ContainsAny(t.Text, "xXpP_") {
-		return fixed("real", x)
-	}
-	if d, ok := SpanOf(t.Text); ok {
-		return fixed("timespan", d)
-	}
-	c.i--
 	panic(c.Fault("want a number"))
 }
 
@@ -847,11 +839,11 @@ func (s *scope) bag(c *Cursor) json.RawMessage {
 	var keys []string
 	values := make(map[string]json.RawMessage)
 	c.list("}", func() {
-		key := c.Next()
+		key := c.Peek()
 		if key.Kind != TokText && key.Kind != TokWord {
-			c.i--
 			panic(c.Fault("want the name of a property"))
 		}
+		c.Next()
 		c.Want(":")
 		item := s.json(c)
 		if _, there := values[key.Text]; !there {
