@@ -311,7 +311,8 @@ func (s *scope) summarize(c *Cursor, t *Table) *Table {
 	a := &aggregates{over: t}
 	var columns []assignment
 	several := -1 // the index in columns of arg_max or arg_min, which makes several columns
-	for !c.Word("by") && !c.Peek().is("|", ";", ")") && c.Peek().Kind != TokEnd {
+	grouped := c.Word("by")
+	for !grouped && !c.Peek().is("|", ";", ")") && c.Peek().Kind != TokEnd {
 		inner := s.over(nil)
 		inner.aggregates = a
 		before := a.several == nil // no arg_max or arg_min was read before
@@ -326,16 +327,12 @@ func (s *scope) summarize(c *Cursor, t *Table) *Table {
 			}
 		}
 		columns = append(columns, one)
-		if !c.Sign(",") {
-			if !c.Word("by") {
-				break
-			}
-			c.i-- // the condition of the loop reads by again
+		more := c.Sign(",")
+		if grouped = c.Word("by"); !more {
+			break
 		}
 	}
 	var by []assignment
-	// The loop has read by, or has ended without it.
-	grouped := c.i > 0 && c.Taken().Kind == TokWord && c.Taken().Text == "by"
 	if grouped {
 		by = s.over(t).assignments(c, "Column")
 	}

@@ -955,27 +955,21 @@ func (f function) check(name string, args []expression) {
 // toScalar reads toscalar(…), around a table or a scalar. The result is a constant: the first cell of
 // the table, nil when it has no rows, or the scalar.
 func (s *scope) toScalar(c *Cursor) expression {
+	var e expression
 	c.Want("(")
-	begin := c.i
-	var t *Table
-	if err := try(func() { t = s.over(nil).tabular(c) }); err != nil {
-		reached := c.i
-		c.i = begin
-		var e expression
-		scalarErr := try(func() { e = s.over(nil).scalar(c) })
-		if scalarErr != nil || c.i < reached { // the text was meant as a table
-			panic(Fault{err})
+	c.either(func() {
+		e = s.over(nil).scalar(c)
+		e = fixed(e.typ, e.of(nil))
+	}, func() {
+		t := s.tabular(c)
+		if len(t.Columns) == 0 {
+			panic(semantic("toscalar(): the table has no columns"))
 		}
-		c.Want(")")
-		return fixed(e.typ, e.of(nil))
-	}
+		e = fixed(t.Columns[0].Type, nil)
+		if len(t.Rows) > 0 {
+			e = fixed(t.Columns[0].Type, t.Rows[0][0])
+		}
+	}, true)
 	c.Want(")")
-	if len(t.Columns) == 0 {
-		panic(semantic("toscalar(): the table has no columns"))
-	}
-	e := fixed(t.Columns[0].Type, nil)
-	if len(t.Rows) > 0 {
-		e = fixed(t.Columns[0].Type, t.Rows[0][0])
-	}
 	return e
 }

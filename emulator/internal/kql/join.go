@@ -20,7 +20,7 @@ type condition struct{ left, right int }
 func (s *scope) join(c *Cursor, left *Table) *Table {
 	kind := "innerunique"
 	// A parameter is kind=…, or a hint such as hint.strategy=….
-	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
+	for c.Peek().Kind == TokWord && c.after().is("=", ".") {
 		word := c.Peek().Text
 		if !strings.EqualFold(word, "kind") {
 			panic(unknown("parameter of join", word))
@@ -31,22 +31,11 @@ func (s *scope) join(c *Cursor, left *Table) *Table {
 		}
 		c.Next()
 	}
-	right := s.joined(c)
+	right := s.over(nil).from(c)
 	if !c.Word("on") {
 		panic(c.Fault("want on"))
 	}
 	return s.match(kind, left, right, s.conditions(c, left, right))
-}
-
-// joined reads the right table of a join, or a further table of a union: a tabular expression in
-// brackets, or a name.
-func (s *scope) joined(c *Cursor) *Table {
-	if c.Sign("(") {
-		t := s.over(nil).tabular(c)
-		c.Want(")")
-		return t
-	}
-	return s.over(nil).from(c)
 }
 
 // conditions reads the list behind on: names of columns that both tables have, or $left.a == $right.b,
@@ -184,7 +173,7 @@ func (s *scope) unionWith(c *Cursor, t *Table) *Table { return s.union(c, t) }
 func (s *scope) union(c *Cursor, first *Table) *Table {
 	inner, source := false, ""
 	// A parameter is name=value, or a hint such as hint.concurrency=….
-	for c.Peek().Kind == TokWord && (c.after().is("=") || c.after().is(".")) {
+	for c.Peek().Kind == TokWord && c.after().is("=", ".") {
 		word := c.Next().Text
 		if !c.Sign("=") {
 			panic(unknown("parameter of union", word))
@@ -204,21 +193,17 @@ func (s *scope) union(c *Cursor, first *Table) *Table {
 	if first != nil {
 		legs, names = append(legs, first), append(names, "union_arg0")
 	}
-	for {
+	c.commas(func() {
 		name := "union_arg" + string(rune('0'+len(legs)%10))
-		if p := c.Peek(); p.Kind == TokWord || p.Kind == TokName {
+		if p := c.Peek(); p.isName() {
 			name = p.Text
 		}
 		// A * that touches the name before it: App*.
 		if c.after().is("*") && c.after().At == c.Peek().At+len(c.Peek().Text) || c.Peek().is("*") {
 			panic(unknown("form of union", "with a wildcard"))
 		}
-		t := s.joined(c)
-		legs, names = append(legs, t), append(names, name)
-		if !c.Sign(",") {
-			break
-		}
-	}
+		legs, names = append(legs, s.over(nil).from(c)), append(names, name)
+	})
 	return s.append(legs, names, inner, source)
 }
 

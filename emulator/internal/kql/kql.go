@@ -78,9 +78,7 @@ func Run(ctx context.Context, text string, parameters map[string]string, source 
 		if t := s.statement(c, parameters); t != nil {
 			all = append(all, t)
 		}
-		if c.Peek().Kind != TokEnd && !c.Sign(";") {
-			panic(c.Fault("want an operator behind |, or the end of the statement"))
-		}
+		c.endOfStatement()
 	}
 	if len(all) == 0 {
 		return nil, errors.New("SYN0002: Syntax error: there is no query: want a tabular expression")
@@ -195,10 +193,9 @@ func unknown(what, name string) Fault {
 // and let, which define names in the scope. parameters has the values for declare, as text.
 func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 	t := c.Peek()
-	if t.Kind == TokSign && t.Text == "." {
-		panic(Fault{ErrControl})
-	}
 	switch {
+	case t.is("."):
+		panic(Fault{ErrControl})
 	case c.Words("declare", "query_parameters"):
 		s.declare(c, parameters)
 		return nil
@@ -216,15 +213,12 @@ func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 	return s.tabular(c)
 }
 
-// after returns the token behind the next one, without moving the cursor.
-func (c *Cursor) after() Token { return c.tokens[min(c.i+1, len(c.tokens)-1)] }
-
 // declare reads the (name:type = default, …) of query parameters and defines them with the values in
 // parameters. A parameter with neither a value nor a default ends the query with an error.
 func (s *scope) declare(c *Cursor, parameters map[string]string) {
 	c.Want("(")
-	c.list(")", func() {
-		name, typ := s.typed(c)
+	c.List(")", func() {
+		name, typ := c.typed()
 		literal, given := parameters[name]
 		var v any
 		if c.Sign("=") {
@@ -240,20 +234,9 @@ func (s *scope) declare(c *Cursor, parameters map[string]string) {
 	})
 }
 
-// list reads items with commas between them by calling item for each, up to and with the sign closing
-// that ends the list. A comma behind the last item is allowed.
-func (c *Cursor) list(closing string, item func()) {
-	for !c.Sign(closing) {
-		item()
-		if !c.Sign(",") && !c.Peek().is(closing) {
-			panic(c.Fault("want , or " + closing))
-		}
-	}
-}
-
 // typed reads name:type and returns the name, and the type by its main name: bool for boolean. It
 // panics with a Fault if the type is unknown.
-func (s *scope) typed(c *Cursor) (name, typ string) {
+func (c *Cursor) typed() (name, typ string) {
 	name = c.Name()
 	c.Want(":")
 	if typ = Types[c.Peek().Text]; typ == "" {
@@ -296,13 +279,12 @@ func (s *scope) parameter(name, typ, literal string) any {
 // different.
 func (s *scope) cast(e expression, typ, name string) any {
 	v := e.of(nil)
-	number := func(t string) bool { return t == "int" || t == "long" || t == "real" || t == "decimal" }
 	switch {
 	case e.typ == typ:
 		return v
 	case v == nil && e.typ == "dynamic":
 		return nil
-	case number(e.typ) && number(typ), e.typ == "string" && typ != "dynamic", typ == "string":
+	case isNumber(e.typ) && isNumber(typ), e.typ == "string" && typ != "dynamic", typ == "string":
 		if w := converted(typ, v); w != nil || v == nil {
 			return w
 		}
@@ -321,39 +303,18 @@ func (s *scope) let(c *Cursor) {
 	if c.Peek().Kind == TokWord && c.Peek().Text == "view" || c.isLambda() {
 		panic(unknown("statement", "let "+name+" = (…) {…}"))
 	}
-	begin := c.i
-	var e expression
-	scalarErr := try(func() { e = s.over(nil).scalar(c) })
-	if scalarErr == nil && c.atEnd() {
-		v := e.of(nil)
-		s.scalars[name] = fixed(e.typ, v)
+	c.either(func() {
+		e := s.over(nil).scalar(c)
+		c.endOfStatement()
+		s.scalars[name] = fixed(e.typ, e.of(nil))
 		delete(s.tables, name)
-		return
-	}
-	reached := c.i
-	c.i = begin
-	var t *Table
-	if err := try(func() { t = s.tabular(c) }); err != nil {
-		if scalarErr != nil && reached > c.i { // the scalar was read further, so its error fits better
-			err = scalarErr
-		}
-		panic(Fault{err})
-	}
-	s.tables[name] = t
-	delete(s.scalars, name)
-}
-
-// atEnd reports whether the statement ends here.
-func (c *Cursor) atEnd() bool {
-	t := c.Peek()
-	return t.Kind == TokEnd || t.Kind == TokSign && t.Text == ";"
+	}, func() {
+		s.tables[name] = s.tabular(c)
+		delete(s.scalars, name)
+	}, true)
 }
 
 // isLambda reports whether the next tokens begin a function: (), or (name:type. It does not move.
 func (c *Cursor) isLambda() bool {
-	if t := c.Peek(); t.Kind != TokSign || t.Text != "(" {
-		return false
-	}
-	a, b := c.after(), c.tokens[min(c.i+2, len(c.tokens)-1)]
-	return a.Kind == TokSign && a.Text == ")" || b.Kind == TokSign && b.Text == ":"
+	return c.Peek().is("(") && (c.after().is(")") || c.tokens[min(c.i+2, len(c.tokens)-1)].is(":"))
 }

@@ -2,6 +2,7 @@ package kql
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -27,6 +28,12 @@ type Token struct {
 	At   int    // in the text
 }
 
+// is reports whether the token is one of these signs.
+func (t Token) is(signs ...string) bool { return t.Kind == TokSign && slices.Contains(signs, t.Text) }
+
+// isName reports whether the token can be a name: a word, or a name in brackets.
+func (t Token) isName() bool { return t.Kind == TokWord || t.Kind == TokName }
+
 // signs are the operators of more than one character.
 var signs = []string{"==", "!=", "<=", ">=", "=~", "!~", "<|", ".."}
 
@@ -35,17 +42,13 @@ var signs = []string{"==", "!=", "<=", ">=", "=~", "!~", "<|", ".."}
 func lex(text string, command bool) (all []Token, err error) {
 	for i := 0; i < len(text); {
 		rest := text[i:]
-		r, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case unicode.IsSpace(r):
+		if r, size := utf8.DecodeRuneInString(rest); unicode.IsSpace(r) {
 			i += size
 			continue
-		case strings.HasPrefix(rest, "//"):
-			n := strings.IndexByte(rest, '\n')
-			if n < 0 {
-				n = len(rest)
-			}
-			i += n
+		}
+		if strings.HasPrefix(rest, "//") {
+			line, _, _ := strings.Cut(rest, "\n")
+			i += len(line)
 			continue
 		}
 		t, n, err := lexOne(rest, command)
@@ -193,6 +196,9 @@ func NewCursor(text string, command bool) (*Cursor, error) {
 // Peek returns the next token without moving.
 func (c *Cursor) Peek() Token { return c.tokens[c.i] }
 
+// after returns the token behind the next one, without moving the cursor.
+func (c *Cursor) after() Token { return c.tokens[min(c.i+1, len(c.tokens)-1)] }
+
 // Next returns the next token and moves behind it. At the end it returns TokEnd again and again.
 func (c *Cursor) Next() Token {
 	t := c.tokens[c.i]
@@ -212,11 +218,9 @@ func (c *Cursor) Rest() string { return c.text[c.Peek().At:] }
 // Otherwise it does not move and returns false.
 func (c *Cursor) Word(w string) bool {
 	t := c.Peek()
-	if t.Kind == TokWord && strings.EqualFold(t.Text, w) {
-		c.i++
-		return true
-	}
-	return false
+	found := t.Kind == TokWord && strings.EqualFold(t.Text, w)
+	c.i += count(found)
+	return found
 }
 
 // Words moves behind the next tokens and returns true if they are the keywords ws, in this order and
@@ -235,12 +239,9 @@ func (c *Cursor) Words(ws ...string) bool {
 // Sign moves behind the next token and returns true if that is the operator or bracket s. Otherwise it
 // does not move and returns false.
 func (c *Cursor) Sign(s string) bool {
-	t := c.Peek()
-	if t.Kind == TokSign && t.Text == s {
-		c.i++
-		return true
-	}
-	return false
+	found := c.Peek().is(s)
+	c.i += count(found)
+	return found
 }
 
 // Want moves behind the operator or bracket s, which has to come next; else it panics with a Fault.
@@ -254,13 +255,10 @@ func (c *Cursor) Want(s string) {
 // if no valid name comes next.
 func (c *Cursor) Name() string {
 	t := c.Next()
-	switch t.Kind {
-	case TokWord, TokName:
-		if ValidName(t.Text) {
-			return t.Text
-		}
+	if !t.isName() || !ValidName(t.Text) {
+		panic(c.Fault("want a name"))
 	}
-	panic(c.Fault("want a name"))
+	return t.Text
 }
 
 // Str reads a string and returns its content. It panics with a Fault if no string comes next.
@@ -277,6 +275,51 @@ func (c *Cursor) End() {
 	c.Sign(";")
 	if c.Peek().Kind != TokEnd {
 		panic(c.Fault("want the end"))
+	}
+}
+
+// endOfStatement panics with a Fault unless the statement ends here.
+func (c *Cursor) endOfStatement() {
+	if t := c.Peek(); t.Kind != TokEnd && !t.is(";") {
+		panic(c.Fault("want an operator behind |, or the end of the statement"))
+	}
+}
+
+// List reads items with commas between them by calling item for each, up to and with the sign closing
+// that ends the list. A comma behind the last item is allowed.
+func (c *Cursor) List(closing string, item func()) {
+	for !c.Sign(closing) {
+		item()
+		if !c.Sign(",") && !c.Peek().is(closing) {
+			panic(c.Fault("want , or " + closing))
+		}
+	}
+}
+
+// commas reads one item or more with commas between them, by calling item for each.
+func (c *Cursor) commas(item func()) {
+	item()
+	for c.Sign(",") {
+		item()
+	}
+}
+
+// either reads a text that is a scalar or else a table. When both functions end with a Fault, it panics
+// with that of the one that has read further. Where both came as far, it is that of table if rather a
+// table was meant (tables).
+func (c *Cursor) either(scalar, table func(), tables bool) {
+	begin := c.i
+	err := try(scalar)
+	if err == nil {
+		return
+	}
+	reached := c.i
+	c.i = begin
+	if tableErr := try(table); tableErr != nil {
+		if c.i > reached || c.i == reached && tables {
+			err = tableErr
+		}
+		panic(Fault{err})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,9 +32,16 @@ var beyond = strings.Fields("as assert-schema consume evaluate externaldata face
 // tabular reads and evaluates a tabular expression, which is a source and the operators behind it, and
 // returns the resulting table.
 func (s *scope) tabular(c *Cursor) *Table {
-	leave := s.deeper(c)
-	defer leave()
+	defer s.deeper(c)()
 	return s.pipeline(c, s.over(nil).from(c))
+}
+
+// bracketed reads a tabular expression in brackets.
+func (s *scope) bracketed(c *Cursor) *Table {
+	c.Want("(")
+	t := s.tabular(c)
+	c.Want(")")
+	return t
 }
 
 // from reads the source of a tabular expression and returns its table: the name of a table, an
@@ -42,10 +50,8 @@ func (s *scope) from(c *Cursor) *Table {
 	t := c.Peek()
 	called := c.after().is("(")
 	switch {
-	case c.Sign("("):
-		inner := s.tabular(c)
-		c.Want(")")
-		return inner
+	case t.is("("):
+		return s.bracketed(c)
 	case t.Kind == TokName, t.Kind == TokWord && s.tables[t.Text] != nil: // a name, read below
 	case t.Kind != TokWord:
 		panic(c.Fault("want a table"))
@@ -67,10 +73,8 @@ func (s *scope) from(c *Cursor) *Table {
 		c.Want(")")
 		return s.stored(name)
 	case t.Text == "materialize" && called:
-		c.i += 2
-		inner := s.tabular(c)
-		c.Want(")")
-		return inner
+		c.Next()
+		return s.bracketed(c)
 	case called && slices.Contains(beyond, t.Text):
 		panic(unknown("operator", t.Text))
 	case called:
@@ -144,9 +148,8 @@ func (a assignment) explicit() bool { return a.expression.name == "=" }
 // Without a name, the column gets that of the expression, for example of the column that it reads. If
 // the expression has none, and always in print, the name is prefix and number.
 func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment) {
-	if t := c.Peek(); (t.Kind == TokWord || t.Kind == TokName) && c.after().is("=") {
-		a.name = t.Text
-		if !ValidName(a.name) {
+	if t := c.Peek(); t.isName() && c.after().is("=") {
+		if a.name = t.Text; !ValidName(a.name) {
 			panic(c.Fault("want a name"))
 		}
 		c.i += 2
@@ -166,16 +169,14 @@ func (s *scope) assignment(c *Cursor, prefix string, number int) (a assignment) 
 // assignments reads a list of columns that an operator makes, each with or without a name. A column
 // that has no name is called prefix and a number.
 func (s *scope) assignments(c *Cursor, prefix string) (list []assignment) {
-	for {
+	c.commas(func() {
 		number := len(list)
 		if prefix == "Column" {
 			number = unnamed(list) + 1
 		}
 		list = append(list, s.assignment(c, prefix, number))
-		if !c.Sign(",") {
-			return list
-		}
-	}
+	})
+	return list
 }
 
 // compute returns a new table with a column for each of cells. For each row of t it has a row with the
@@ -196,9 +197,9 @@ func (s *scope) compute(t *Table, cells []assignment) *Table {
 	return out
 }
 
-// uniqueColumns renames cells in place: it adds numbers to generated names that occur before. It
-// panics with a Fault, which ends the query, when a name that the text gives occurs before.
-func uniqueColumns(cells []assignment) {
+// uniqueColumns renames cells in place and returns them: it adds numbers to generated names that occur
+// before. It panics with a Fault, which ends the query, when a name that the text gives occurs before.
+func uniqueColumns(cells []assignment) []assignment {
 	seen := make(map[string]bool)
 	for i, a := range cells {
 		for n := 1; seen[cells[i].name]; n++ {
@@ -209,6 +210,7 @@ func uniqueColumns(cells []assignment) {
 		}
 		seen[cells[i].name] = true
 	}
+	return cells
 }
 
 // distinctNames renames columns in place by adding a number to a name that occurs before, as a join
@@ -235,9 +237,7 @@ func distinctNames(columns []Column) []Column {
 
 // print reads the expressions of print and returns a table with one row.
 func (s *scope) print(c *Cursor) *Table {
-	cells := s.assignments(c, "print_")
-	uniqueColumns(cells)
-	return s.compute(&Table{Rows: [][]any{nil}}, cells)
+	return s.compute(&Table{Rows: [][]any{nil}}, uniqueColumns(s.assignments(c, "print_")))
 }
 
 // datatable reads (name:type, …) [value, …] and returns that table. The values fill it row by row;
@@ -245,8 +245,8 @@ func (s *scope) print(c *Cursor) *Table {
 func (s *scope) datatable(c *Cursor) *Table {
 	c.Want("(")
 	t := &Table{}
-	c.list(")", func() {
-		name, typ := s.typed(c)
+	c.List(")", func() {
+		name, typ := c.typed()
 		t.Columns = append(t.Columns, Column{name, typ})
 	})
 	var values []any
@@ -261,7 +261,7 @@ func (s *scope) datatable(c *Cursor) *Table {
 		add(fixed("string", c.Next().Text))
 	} else {
 		c.Want("[")
-		c.list("]", func() { add(s.over(nil).scalar(c)) })
+		c.List("]", func() { add(s.over(nil).scalar(c)) })
 	}
 	if len(t.Columns) > 0 && len(values)%len(t.Columns) != 0 {
 		panic(semantic("datatable: %d values do not fill rows of %d columns", len(values), len(t.Columns)))
@@ -349,23 +349,19 @@ func (s *scope) number(c *Cursor) int {
 
 // project reads assignments and returns a table with these columns only.
 func (s *scope) project(c *Cursor, t *Table) *Table {
-	cells := s.assignments(c, "Column")
-	uniqueColumns(cells)
-	return s.compute(t, cells)
+	return s.compute(t, uniqueColumns(s.assignments(c, "Column")))
 }
 
 // extend reads assignments and returns the table with these columns added. One with the name of a
 // column replaces it.
 func (s *scope) extend(c *Cursor, t *Table) *Table {
-	cells := s.assignments(c, "Column")
-	uniqueColumns(cells)
 	list := columnsOf(t)
-	for _, a := range cells {
+	for _, a := range uniqueColumns(s.assignments(c, "Column")) {
 		if i := t.index(a.name); i >= 0 {
 			list[i] = a
-			continue
+		} else {
+			list = append(list, a)
 		}
-		list = append(list, a)
 	}
 	return s.compute(t, list)
 }
@@ -383,51 +379,28 @@ func columnsOf(t *Table) []assignment {
 // whether a name matches one of them. A name without * must be a column of t. The lexer cuts a pattern
 // such as a*b into three tokens; those without a space between them belong together.
 func (s *scope) patterns(c *Cursor, t *Table) func(name string) bool {
-	var list [][]string
-	for {
-		parts, ends := []string{""}, -1 // ends: where the token before ends
-		for n := 0; ; n++ {
-			p := c.Peek()
-			if ends >= 0 && p.At != ends || p.Kind != TokWord && p.Kind != TokName && !p.is("*") {
-				if n == 0 {
-					panic(c.Fault("want a column"))
-				}
-				break
-			}
+	var list []string
+	c.commas(func() {
+		name, pattern, ends := "", "", -1 // ends: where the token before ends
+		for p := c.Peek(); (ends < 0 || p.At == ends) && (p.isName() || p.is("*")); p = c.Peek() {
 			c.Next()
-			if ends = p.At + len(p.Text); p.is("*") {
-				parts = append(parts, "")
+			ends = p.At + len(p.Text)
+			name += p.Text
+			if p.is("*") {
+				pattern += ".*"
 			} else {
-				parts[len(parts)-1] += p.Text
+				pattern += regexp.QuoteMeta(p.Text)
 			}
 		}
-		if len(parts) == 1 {
-			t.find(parts[0])
+		if ends < 0 {
+			panic(c.Fault("want a column"))
 		}
-		list = append(list, parts)
-		if !c.Sign(",") {
-			break
+		if pattern == regexp.QuoteMeta(name) {
+			t.find(name)
 		}
-	}
-	return func(name string) bool {
-		return slices.ContainsFunc(list, func(parts []string) bool { return globbed(name, parts) })
-	}
-}
-
-// globbed reports whether name matches a pattern; parts are the texts between its stars.
-func globbed(name string, parts []string) bool {
-	rest, ok := strings.CutPrefix(name, parts[0])
-	if !ok || len(parts) == 1 {
-		return ok && rest == ""
-	}
-	for _, p := range parts[1 : len(parts)-1] {
-		i := strings.Index(rest, p)
-		if i < 0 {
-			return false
-		}
-		rest = rest[i+len(p):]
-	}
-	return strings.HasSuffix(rest, parts[len(parts)-1])
+		list = append(list, pattern)
+	})
+	return regexp.MustCompile("(?s)^(?:" + strings.Join(list, "|") + ")$").MatchString
 }
 
 func (s *scope) projectAway(c *Cursor, t *Table) *Table { return s.keep(c, t, false) }
@@ -443,24 +416,18 @@ func (s *scope) keep(c *Cursor, t *Table, named bool) *Table {
 // projectRename reads new = old, … and returns the table with these columns renamed, in their places.
 func (s *scope) projectRename(c *Cursor, t *Table) *Table {
 	list := columnsOf(t)
-	for {
+	c.commas(func() {
 		name := c.Name()
 		c.Want("=")
 		list[t.find(c.Name())].name = name
-		if !c.Sign(",") {
-			break
-		}
-	}
-	uniqueColumns(list)
-	return s.compute(t, list)
+	})
+	return s.compute(t, uniqueColumns(list))
 }
 
 // distinct reads expressions, or * for all columns, and returns each different row once.
 func (s *scope) distinct(c *Cursor, t *Table) *Table {
 	if !c.Sign("*") {
-		cells := s.assignments(c, "Column")
-		uniqueColumns(cells)
-		t = s.compute(t, cells)
+		t = s.compute(t, uniqueColumns(s.assignments(c, "Column")))
 	}
 	out, seen := &Table{Columns: t.Columns}, make(map[string]bool)
 	for _, row := range t.Rows {
@@ -491,9 +458,8 @@ func (s *scope) order(c *Cursor, t *Table) *Table {
 
 // sortKeys reads expression [asc|desc] [nulls first|last], …. The default is desc; nulls are first in
 // asc and last in desc.
-func (s *scope) sortKeys(c *Cursor) []sortKey {
-	var keys []sortKey
-	for {
+func (s *scope) sortKeys(c *Cursor) (keys []sortKey) {
+	c.commas(func() {
 		e := s.scalar(c)
 		if e.typ == "dynamic" {
 			panic(semantic("rows have no order by a value of type dynamic; try tostring() or tolong()"))
@@ -509,10 +475,8 @@ func (s *scope) sortKeys(c *Cursor) []sortKey {
 			}
 		}
 		keys = append(keys, k)
-		if !c.Sign(",") {
-			return keys
-		}
-	}
+	})
+	return keys
 }
 
 // sorted returns a copy of t sorted by the keys. Rows that are equal in all of them keep their order.
@@ -599,7 +563,7 @@ func (s *scope) render(c *Cursor, t *Table) *Table {
 		"xaxis": "XAxis", "yaxis": "YAxis", "legend": "Legend", "ysplit": "YSplit", "accumulate": "Accumulate", "ymin": "Ymin", "ymax": "Ymax", "xmin": "Xmin", "xmax": "Xmax", "anomalycolumns": "AnomalyColumns"}
 	if c.Word("with") {
 		c.Want("(")
-		c.list(")", func() {
+		c.List(")", func() {
 			key := names[strings.ToLower(c.Peek().Text)]
 			if key == "" {
 				panic(c.Fault("want a property of a chart"))

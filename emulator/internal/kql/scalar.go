@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/big"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +29,7 @@ func isWhole(t string) bool { return t == "int" || t == "long" }
 // scalar reads a scalar expression and returns its type, and a function for its value in a row. It
 // begins with the weakest operators: or, then and, then comparisons.
 func (s *scope) scalar(c *Cursor) expression {
-	leave := s.deeper(c)
-	defer leave()
+	defer s.deeper(c)()
 	return s.logical(c, "or", true, func(c *Cursor) expression {
 		return s.logical(c, "and", false, s.comparison)
 	})
@@ -73,7 +71,7 @@ var relations = map[string]func(int) bool{
 func (s *scope) comparison(c *Cursor) expression {
 	left := s.sum(c)
 	t := c.Peek()
-	negated := t.Kind == TokSign && t.Text == "!"
+	negated := t.is("!")
 	word := t
 	if negated {
 		word = c.after()
@@ -253,31 +251,22 @@ func elements(v any) []any {
 // list reads the right side of in, has_any and has_all, in brackets: scalars, or one table, whose
 // first column is used. It returns an expression for each value.
 func (s *scope) list(c *Cursor) []expression {
-	begin := c.i
 	var all []expression
-	err := try(func() { all = s.arguments(c) })
-	if err == nil {
+	var t *Table
+	c.either(func() { all = s.arguments(c) }, func() {
+		c.Want("(")
+		t = s.tabular(c)
+	}, false)
+	if t == nil {
 		return all
 	}
-	reached := c.i
-	c.i = begin
-	var t *Table
-	tableErr := try(func() {
-		c.Want("(")
-		t = s.over(nil).tabular(c)
-	})
-	switch {
-	case tableErr != nil && reached >= c.i: // of the two errors, that of the text read further
-		panic(Fault{err})
-	case tableErr != nil:
-		panic(Fault{tableErr})
-	case len(t.Columns) == 0:
+	c.Want(")")
+	if len(t.Columns) == 0 {
 		panic(semantic("a table without columns is no list"))
 	}
 	for _, row := range t.Rows {
 		all = append(all, fixed(t.Columns[0].Type, row[0]))
 	}
-	c.Want(")")
 	return all
 }
 
@@ -308,17 +297,17 @@ func (s *scope) between(c *Cursor, left expression, negated bool) expression {
 }
 
 // sum reads terms with + and - between them.
-func (s *scope) sum(c *Cursor) expression { return s.chain(c, "+-", s.product) }
+func (s *scope) sum(c *Cursor) expression { return s.chain(c, s.product, "+", "-") }
 
-func (s *scope) product(c *Cursor) expression { return s.chain(c, "*/%", s.unary) }
+func (s *scope) product(c *Cursor) expression { return s.chain(c, s.unary, "*", "/", "%") }
 
-// chain reads terms with the operators in signs (one character each) between them, and returns the
-// expression that combines them from left to right. term reads one of them.
-func (s *scope) chain(c *Cursor, signs string, term func(*Cursor) expression) expression {
+// chain reads terms with the operators in signs between them, and returns the expression that combines
+// them from left to right. term reads one of them.
+func (s *scope) chain(c *Cursor, term func(*Cursor) expression, signs ...string) expression {
 	left := term(c)
 	for {
 		t := c.Peek()
-		if t.Kind != TokSign || len(t.Text) != 1 || !strings.Contains(signs, t.Text) {
+		if !t.is(signs...) {
 			return left
 		}
 		c.Next()
@@ -521,32 +510,30 @@ func realArithmetic(op string, x, y float64) any {
 // unary reads a postfix expression with any number of + and - before it. Minus is for numbers and
 // timespans only.
 func (s *scope) unary(c *Cursor) expression {
-	leave := s.deeper(c)
-	defer leave()
-	sign := 0
-	if c.Sign("-") {
-		sign = -1
-	} else if c.Sign("+") {
-		sign = 1
-	}
-	if sign == 0 {
+	defer s.deeper(c)()
+	switch {
+	case c.Sign("+"):
+		return s.unary(c)
+	case !c.Sign("-"):
 		return s.postfix(c)
 	}
 	// The least long: without its sign it is out of the range of a long.
-	if t := c.Peek(); sign < 0 && t.Kind == TokCount && t.Text == "9223372036854775808" {
+	if t := c.Peek(); t.Kind == TokCount && t.Text == "9223372036854775808" {
 		c.Next()
 		return fixed("long", int64(math.MinInt64))
 	}
 	e := s.unary(c)
-	if sign > 0 {
-		return e
-	}
-	var zero any = int64(0)
-	switch {
-	case e.typ == "timespan":
-		zero = time.Duration(0)
-	case !isNumber(e.typ):
+	if !isNumber(e.typ) && e.typ != "timespan" {
 		panic(semantic("operator '-' wants a number or a timespan, not %s", e.typ))
+	}
+	return minus(e)
+}
+
+// minus returns -e for an expression that is a number or a timespan.
+func minus(e expression) expression {
+	var zero any = int64(0)
+	if e.typ == "timespan" {
+		zero = time.Duration(0)
 	}
 	return expression{typ: e.typ, of: func(row []any) any {
 		if x, ok := e.of(row).(float64); ok {
@@ -560,19 +547,15 @@ func (s *scope) unary(c *Cursor) expression {
 func (s *scope) postfix(c *Cursor) expression {
 	e := s.primary(c)
 	for {
-		switch t := c.Peek(); {
-		case t.Kind == TokSign && t.Text == ".":
-			c.Next()
-			key := c.Peek()
-			if key.Kind != TokWord && key.Kind != TokName {
+		switch {
+		case c.Sign("."):
+			if !c.Peek().isName() {
 				panic(c.Fault("want the name of a property"))
 			}
 			e = property(e, c.Next().Text)
-		case t.Kind == TokName:
-			c.Next()
-			e = property(e, t.Text)
-		case t.Kind == TokSign && t.Text == "[":
-			c.Next()
+		case c.Peek().Kind == TokName:
+			e = property(e, c.Next().Text)
+		case c.Sign("["):
 			at := s.scalar(c)
 			c.Want("]")
 			e = subscript(e, at)
@@ -659,33 +642,21 @@ func constant(e expression) (v any) {
 // brackets.
 func (s *scope) primary(c *Cursor) expression {
 	t := c.Peek()
-	switch t.Kind {
-	case TokText, TokCount:
+	called := t.Kind == TokWord && c.after().is("(")
+	switch {
+	case t.Kind == TokText, t.Kind == TokCount, called && Types[t.Text] != "", t.Kind == TokWord && (t.Text == "true" || t.Text == "false"):
 		return s.literal(c)
-	case TokSign:
-		if t.Text == "(" {
-			c.Next()
-			e := s.scalar(c)
-			c.Want(")")
-			e.name = "" // a column made from brackets is not named after what is in them
-			return e
-		}
-	case TokName:
-		c.Next()
-		return s.column(t.Text)
-	case TokWord:
-		next := c.after()
-		called := next.Kind == TokSign && next.Text == "("
-		switch {
-		case called && Types[t.Text] != "", t.Text == "true", t.Text == "false":
-			return s.literal(c)
-		case called:
-			return s.call(c)
-		case t.Text == "$left" || t.Text == "$right":
-			panic(semantic("'%s' is known in the conditions of a join alone", t.Text))
-		}
-		c.Next()
-		return s.column(t.Text)
+	case c.Sign("("):
+		e := s.scalar(c)
+		c.Want(")")
+		e.name = "" // a column made from brackets is not named after what is in them
+		return e
+	case called:
+		return s.call(c)
+	case t.Kind == TokWord && (t.Text == "$left" || t.Text == "$right"):
+		panic(semantic("'%s' is known in the conditions of a join alone", t.Text))
+	case t.isName():
+		return s.column(c.Next().Text)
 	}
 	panic(c.Fault("want an expression"))
 }
@@ -725,10 +696,7 @@ func (s *scope) literal(c *Cursor) expression {
 		if !isNumber(e.typ) && e.typ != "timespan" {
 			panic(c.Fault("want a number"))
 		}
-		if e.typ == "timespan" {
-			return fixed(e.typ, arithmetic("-", time.Duration(0), e.of(nil)))
-		}
-		return fixed(e.typ, arithmetic("-", int64(0), e.of(nil)))
+		return minus(e)
 	}
 	switch t := c.Peek(); {
 	case t.Kind == TokText:
@@ -770,13 +738,12 @@ func (s *scope) typedLiteral(c *Cursor, typ string) expression {
 	}
 	from := c.Next().At + 1
 	for depth := 1; depth > 0; {
-		t := c.Next()
-		switch {
+		switch t := c.Next(); {
 		case t.Kind == TokEnd:
 			panic(c.Fault("want )"))
-		case t.Kind == TokSign && t.Text == "(":
+		case t.is("("):
 			depth++
-		case t.Kind == TokSign && t.Text == ")":
+		case t.is(")"):
 			depth--
 		}
 	}
@@ -815,8 +782,7 @@ func (s *scope) dynamicLiteral(c *Cursor) expression {
 // json reads a value of a dynamic literal and returns it as JSON: a list, a bag, null, or another
 // literal converted to its JSON form.
 func (s *scope) json(c *Cursor) json.RawMessage {
-	leave := s.deeper(c)
-	defer leave()
+	defer s.deeper(c)()
 	t := c.Peek()
 	switch {
 	case t.Kind == TokName: // ["one"], which is how a name is written too
@@ -826,7 +792,7 @@ func (s *scope) json(c *Cursor) json.RawMessage {
 		return json.RawMessage("null")
 	case c.Sign("["):
 		list := []json.RawMessage{}
-		c.list("]", func() { list = append(list, s.json(c)) })
+		c.List("]", func() { list = append(list, s.json(c)) })
 		return JSON(list)
 	case c.Sign("{"):
 		return s.bag(c)
@@ -838,7 +804,7 @@ func (s *scope) json(c *Cursor) json.RawMessage {
 func (s *scope) bag(c *Cursor) json.RawMessage {
 	var keys []string
 	values := make(map[string]json.RawMessage)
-	c.list("}", func() {
+	c.List("}", func() {
 		key := c.Peek()
 		if key.Kind != TokText && key.Kind != TokWord {
 			panic(c.Fault("want the name of a property"))
@@ -867,6 +833,3 @@ func bagOf(keys []string, values map[string]json.RawMessage) json.RawMessage {
 	}
 	return append(out, '}')
 }
-
-// is reports whether the token is one of these signs.
-func (t Token) is(signs ...string) bool { return t.Kind == TokSign && slices.Contains(signs, t.Text) }
