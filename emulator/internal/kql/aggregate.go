@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"time"
 )
 
 // aggregates are the aggregate functions that one summarize calls. Each has a slot. The columns of the
@@ -34,25 +35,20 @@ type aggregateMaker func(args []expression) (typ string, of func(rows [][]any) a
 
 var aggregateFunctions map[string]*aggregateFunction
 
-// valuesOf returns the values of an expression for the rows, without nulls.
+// valuesOf returns the values of an expression for the rows, without nulls, also those of dynamic
+// values.
 func valuesOf(e expression, rows [][]any) []any {
 	var all []any
 	for _, row := range rows {
-		if v := scalarIfDynamic(e, row); v != nil {
+		v := e.of(row)
+		if raw, ok := v.(json.RawMessage); ok {
+			v = notNull(raw)
+		}
+		if v != nil {
 			all = append(all, v)
 		}
 	}
 	return all
-}
-
-// scalarIfDynamic returns the value of an expression for a row, with the JSON null of a dynamic value
-// as nil.
-func scalarIfDynamic(e expression, row []any) any {
-	v := e.of(row)
-	if raw, ok := v.(json.RawMessage); ok && string(raw) == "null" {
-		return nil
-	}
-	return v
 }
 
 // numeric panics with a Fault, which ends the query, unless the expression is a number or a timespan.
@@ -83,14 +79,7 @@ func init() {
 			if args[0].typ == "dynamic" {
 				panic(semantic("%s(): wants values of a type with an order, not dynamic", name))
 			}
-			return args[0].typ, func(rows [][]any) (best any) {
-				for _, v := range valuesOf(args[0], rows) {
-					if best == nil || compare(v, best)*sign > 0 {
-						best = v
-					}
-				}
-				return best
-			}
+			return args[0].typ, func(rows [][]any) any { return furthest(valuesOf(args[0], rows), sign) }
 		}
 	}
 	sum := func(args []expression) (string, func([][]any) any) {
@@ -100,16 +89,9 @@ func init() {
 			typ = "long"
 		}
 		return typ, func(rows [][]any) any {
-			var total any = map[string]any{"long": int64(0), "real": 0.0, "decimal": new(big.Rat)}[typ]
+			total := map[string]any{"long": int64(0), "real": 0.0, "decimal": new(big.Rat), "timespan": time.Duration(0)}[typ]
 			for _, v := range valuesOf(args[0], rows) {
-				if total == nil { // of timespans
-					total = v
-					continue
-				}
 				total = arithmetic("+", total, v)
-			}
-			if total == nil {
-				return ValueOf("timespan", json.RawMessage(`"00:00:00"`))
 			}
 			return total
 		}

@@ -1,8 +1,10 @@
 package kql
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"regexp"
@@ -24,7 +26,8 @@ type function struct {
 	lenient bool                           // it is called with nulls; else a null argument makes the result null
 	typ     string                         // of the result, unless typeOf gives it
 	typeOf  func(args []expression) string // type of the result, from the arguments
-	of      func(s *scope, v []any) any    // the value, from the values of the arguments
+	of      func(v []any) any              // the value, from the values of the arguments
+	inScope func(s *scope, v []any) any    // in place of of: the value, also from the scope
 	ofRow   func(row []any) any            // in place of of: the value, from the row itself
 	names   bool                           // a column of the result gets the name of the first argument
 }
@@ -32,123 +35,75 @@ type function struct {
 // maxText bounds the strings that functions make.
 const maxText = 16 << 20
 
-// text adapts f, which makes a text of the values of the arguments, to the type of the field
-// function.of. A result longer than maxText ends the query with an error (by a panic that Run
-// recovers).
-func text(f func(v []any) string) func(*scope, []any) any {
-	return func(_ *scope, v []any) any {
-		t := f(v)
-		if len(t) > maxText {
-			panic(semantic("a string of %d bytes is longer than the emulator makes", len(t)))
-		}
-		return t
-	}
-}
-
-// plain adapts f, which does not need the scope, to function.of.
-func plain(f func(v []any) any) func(*scope, []any) any {
-	return func(_ *scope, v []any) any { return f(v) }
-}
-
 // realFunction describes a function of one number whose result is of type real.
 func realFunction(f func(x float64) float64) function {
-	return function{params: "n", typ: "real", of: plain(func(v []any) any { return f(asReal(v[0])) })}
+	return function{params: "n", typ: "real", of: func(v []any) any { return f(asReal(v[0])) }}
 }
 
 // conversion describes the function that converts any value to the type, such as tolong. A column made
 // by it keeps the name of its argument.
 func conversion(typ string) function {
-	return function{params: "a", lenient: true, typ: typ, names: true, of: plain(func(v []any) any { return converted(typ, v[0]) })}
+	return function{params: "a", lenient: true, typ: typ, names: true, of: func(v []any) any { return converted(typ, v[0]) }}
 }
 
 // converted returns v converted to the type as tolong, tostring and so on do it; nil where that is not
 // possible. A null becomes nil, or "" for a string.
 func converted(typ string, v any) any {
 	v = scalarOf(v)
-	switch x := v.(type) {
-	case nil:
-		if typ == "string" {
-			return ""
+	if text, ok := v.(string); ok {
+		x := parsed(typ, text)
+		if real, ok := parsed("real", text).(float64); x == nil && ok && isWhole(typ) && strings.Contains(text, ".") {
+			return converted(typ, real)
 		}
-		return nil
-	case bool:
-		switch typ {
-		case "bool":
-			return x
-		case "int", "long":
-			return int64(count(x))
-		case "real":
-			return float64(count(x))
-		case "decimal":
-			return new(big.Rat).SetInt64(int64(count(x)))
-		}
-	case float64:
-		switch typ {
-		case "int", "long":
-			if limit := map[string]float64{"int": 1 << 31, "long": 1 << 63}[typ]; math.Abs(x) < limit {
-				return int64(x)
-			}
-			return nil
-		case "real":
-			return x
-		case "decimal":
-			if d := new(big.Rat).SetFloat64(x); d != nil { // it is nil for NaN and infinities
-				return d
-			}
-			return nil
-		case "bool":
-			return x != 0
-		}
-	case *big.Rat:
-		switch typ {
-		case "int", "long":
-			if n := new(big.Int).Quo(x.Num(), x.Denom()); n.IsInt64() {
-				return converted(typ, n.Int64())
-			}
-			return nil
-		case "real":
-			return asReal(x)
-		case "decimal":
-			return x
-		}
-	case int64:
-		switch typ {
-		case "int":
-			if x == int64(int32(x)) {
-				return x
-			}
-			return nil
-		case "long":
-			return x
-		case "real":
-			return float64(x)
-		case "decimal":
-			return exact(x)
-		case "bool":
-			return x != 0
-		}
-	case time.Time:
-		if typ == "datetime" {
-			return x
-		}
-	case time.Duration:
-		if typ == "timespan" {
-			return x
-		}
-	case string:
-		if isWhole(typ) {
-			if n := parsed(typ, x); n != nil {
-				return n
-			}
-			if f, ok := parsed("real", x).(float64); ok && strings.Contains(x, ".") {
-				return converted(typ, f)
-			}
-			return nil
-		}
-		return parsed(typ, x)
+		return x
 	}
-	if typ == "string" {
+	if b, ok := v.(bool); ok && isNumber(typ) {
+		v = int64(count(b))
+	}
+	switch typ {
+	case "string":
 		return textOf(v)
+	case "bool":
+		switch x := v.(type) {
+		case bool:
+			return x
+		case int64:
+			return x != 0
+		case float64:
+			return x != 0
+		}
+	case "int", "long":
+		n, ok := v.(int64)
+		switch x := v.(type) {
+		case float64:
+			n, ok = int64(x), math.Abs(x) < 1<<63
+		case *big.Rat:
+			whole := new(big.Int).Quo(x.Num(), x.Denom())
+			n, ok = whole.Int64(), whole.IsInt64()
+		}
+		if ok && (typ == "long" || n == int64(int32(n))) {
+			return n
+		}
+	case "real":
+		if x, ok := realOf(v); ok {
+			return x
+		}
+	case "decimal":
+		d := exact(v)
+		if x, ok := v.(float64); ok {
+			d = new(big.Rat).SetFloat64(x) // nil for NaN and infinities
+		}
+		if d != nil {
+			return d
+		}
+	case "datetime":
+		if t, ok := v.(time.Time); ok {
+			return t
+		}
+	case "timespan":
+		if d, ok := v.(time.Duration); ok {
+			return d
+		}
 	}
 	return nil
 }
@@ -175,7 +130,7 @@ func startOf(unit string, t time.Time, offset int) time.Time {
 // or year), or with end for its end, such as startofday and endofday. The function has an optional
 // offset in periods. The end of a period is one tick before the next one starts.
 func start(unit string, end bool) function {
-	return function{params: "d?l", typ: "datetime", of: plain(func(v []any) any {
+	return function{params: "d?l", typ: "datetime", of: func(v []any) any {
 		t, offset := v[0].(time.Time), 0
 		if len(v) > 1 {
 			offset = int(v[1].(int64))
@@ -184,35 +139,35 @@ func start(unit string, end bool) function {
 			return inRange(unit, startOf(unit, t, offset+1).Add(-tick))
 		}
 		return inRange(unit, startOf(unit, t, offset))
-	})}
+	}}
 }
 
 // part describes a function that returns a part of a datetime, such as its month, as a whole number of
 // the type.
 func part(typ string, f func(t time.Time) int) function {
-	return function{params: "d", typ: typ, of: plain(func(v []any) any { return int64(f(v[0].(time.Time))) })}
+	return function{params: "d", typ: typ, of: func(v []any) any { return int64(f(v[0].(time.Time))) }}
 }
 
 // sinceEpoch returns the description of the KQL function unixtime_…_todatetime for a unit, in which
 // its argument counts from 1970 on. Whole numbers are not converted to floating point, so that no
 // digit is lost.
 func sinceEpoch(unit time.Duration) function {
-	return function{params: "n", typ: "datetime", of: plain(func(v []any) any {
+	return function{params: "n", typ: "datetime", of: func(v []any) any {
 		d, _ := scaled("*", unit, asReal(v[0])).(time.Duration)
 		if n, ok := v[0].(int64); ok {
 			d = time.Duration(wholeArithmetic("*", int64(unit), n).(int64))
 		}
 		return time.Unix(0, 0).UTC().Add(d)
-	})}
+	}}
 }
 
-// sameType returns the common type of the arguments at the indexes pick: int and long have long in
-// common, a real and a whole number real. When there is none, it panics with a Fault, which ends the
-// query; what names the function in the message.
-func sameType(what string, args []expression, pick ...int) string {
+// sameType returns the common type of the arguments: int and long have long in common, a real and a
+// whole number real. When there is none, it panics with a Fault, which ends the query; what names the
+// function in the message.
+func sameType(what string, args ...expression) string {
 	typ := ""
-	for _, i := range pick {
-		switch t := args[i].typ; {
+	for _, a := range args {
+		switch t := a.typ; {
 		case typ == "" || typ == t:
 			typ = t
 		case isWhole(typ) && isWhole(t):
@@ -226,59 +181,55 @@ func sameType(what string, args []expression, pick ...int) string {
 	return typ
 }
 
-// all returns the indexes of all arguments, as sameType wants them.
-func all(args []expression) []int {
-	var list []int
-	for i := range args {
-		list = append(list, i)
-	}
-	return list
-}
-
 // extreme returns the description of the KQL function min_of (sign -1) or max_of (sign 1), which
 // ignore nulls. name is that of the function.
 func extreme(name string, sign int) function {
-	return function{params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType(name, args, all(args)...) },
-		of: plain(func(v []any) (best any) {
-			for _, x := range v {
-				if x != nil && (best == nil || compare(x, best)*sign > 0) {
-					best = x
-				}
-			}
-			return best
-		})}
+	return function{params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType(name, args...) },
+		of: func(v []any) any { return furthest(v, sign) }}
+}
+
+// furthest returns the greatest of the values (sign 1) or the least (sign -1), without nulls; nil when
+// there is none.
+func furthest(values []any, sign int) (best any) {
+	for _, x := range values {
+		if x != nil && (best == nil || compare(x, best)*sign > 0) {
+			best = x
+		}
+	}
+	return best
+}
+
+// floored returns the greatest multiple of size, which is above 0, that is not above x.
+func floored[T ~int64](x, size T) T {
+	rest := x % size
+	if rest < 0 {
+		rest += size
+	}
+	return x - rest
 }
 
 // binned implements bin(value, size): the greatest multiple of size that is not above value. The
 // result is nil for a size of 0 or less.
-func binned(_ *scope, v []any) any {
+func binned(v []any) any {
 	switch x := v[0].(type) {
 	case time.Time:
-		if d, ok := v[1].(time.Duration); ok && d > 0 {
-			ticks := x.Unix()*int64(time.Second/tick) + int64(x.Nanosecond())/int64(tick)
-			size := int64(d / tick)
-			const zero = 62_135_596_800 * int64(time.Second/tick) // bins are counted from the year 1
-			if size > 0 {
-				low := (ticks+zero)/size*size - zero
-				return time.Unix(low/int64(time.Second/tick), low%int64(time.Second/tick)*int64(tick)).UTC()
-			}
+		const perSecond = int64(time.Second / tick)
+		const zero = 62_135_596_800 * perSecond // bins are counted from the year 1
+		if size := int64(v[1].(time.Duration) / tick); size > 0 {
+			low := floored(x.Unix()*perSecond+int64(x.Nanosecond())/int64(tick)+zero, size) - zero
+			return time.Unix(low/perSecond, low%perSecond*int64(tick)).UTC()
 		}
 		return nil
 	case time.Duration:
-		if d, ok := v[1].(time.Duration); ok && d > 0 {
-			return time.Duration(math.Floor(float64(x)/float64(d))) * d
+		if size := v[1].(time.Duration); size > 0 {
+			return floored(x, size)
 		}
 		return nil
 	case int64:
-		if n, ok := v[1].(int64); ok {
-			if n <= 0 {
-				return nil
-			}
-			low := x / n * n
-			if x < low {
-				low -= n
-			}
-			return low
+		if size, ok := v[1].(int64); ok && size > 0 {
+			return floored(x, size)
+		} else if ok {
+			return nil
 		}
 	}
 	if d, size := exact(v[0]), exact(v[1]); d != nil && size != nil {
@@ -321,7 +272,7 @@ func wholeOrReal(args []expression) string {
 }
 
 // rounded implements round(value, digits): halves are rounded to the even digit.
-func rounded(_ *scope, v []any) any {
+func rounded(v []any) any {
 	digits := int64(0)
 	if len(v) > 1 {
 		digits = v[1].(int64)
@@ -335,7 +286,7 @@ func rounded(_ *scope, v []any) any {
 
 // substring implements substring(text, start, length), in characters. A negative start counts from the
 // end; without a length the rest of the text is returned.
-func substring(v []any) string {
+func substring(v []any) any {
 	runes := []rune(textOf(v[0]))
 	from := v[1].(int64)
 	if from < 0 {
@@ -350,7 +301,7 @@ func substring(v []any) string {
 
 // split implements split(text, delimiter, index): the array of the parts of a text, or an array with
 // the part at index, or nil when there is no such part. An empty delimiter leaves the text whole.
-func split(_ *scope, v []any) any {
+func split(v []any) any {
 	var parts []string
 	if delimiter := textOf(v[1]); delimiter == "" {
 		parts = []string{textOf(v[0])}
@@ -368,7 +319,7 @@ func split(_ *scope, v []any) any {
 
 // indexOf implements indexof(text, part, start): the position of part in characters, or -1 when it
 // does not occur from start on. A negative start counts from the end.
-func indexOf(_ *scope, v []any) any {
+func indexOf(v []any) any {
 	runes, part := []rune(textOf(v[0])), textOf(v[1])
 	from := int64(0)
 	if len(v) > 2 {
@@ -389,7 +340,7 @@ func indexOf(_ *scope, v []any) any {
 // trimmed returns the description of trim, trim_start or trim_end: it removes all matches of a regular
 // expression at the start (front), at the end (back) or at both ends of a text.
 func trimmed(front, back bool) function {
-	return function{params: "ss", typ: "string", of: text(func(v []any) string {
+	return function{params: "ss", typ: "string", of: func(v []any) any {
 		pattern, t := "(?:"+textOf(v[0])+")", textOf(v[1])
 		if front {
 			t = t[len(compiled("^"+pattern+"+").FindString(t)):]
@@ -400,7 +351,7 @@ func trimmed(front, back bool) function {
 			}
 		}
 		return t
-	})}
+	}}
 }
 
 // rewriteGroup matches \1, which refers to a group of the expression in a replacement.
@@ -408,7 +359,7 @@ var rewriteGroup = regexp.MustCompile(`\\(\d)`)
 
 // extract implements extract(regex, group, text): what the group of the first match captured, or ""
 // when there is none.
-func extract(_ *scope, v []any) any {
+func extract(v []any) any {
 	m := compiled(textOf(v[0])).FindStringSubmatch(textOf(v[2]))
 	if i := v[1].(int64); i >= 0 && i < int64(len(m)) {
 		return m[i]
@@ -418,7 +369,7 @@ func extract(_ *scope, v []any) any {
 
 // countOf implements countof(text, part, kind): how often part occurs in text. Occurrences may
 // overlap, except with the kind "regex".
-func countOf(_ *scope, v []any) any {
+func countOf(v []any) any {
 	t, part := textOf(v[0]), textOf(v[1])
 	if len(v) > 2 && textOf(v[2]) == "regex" {
 		return int64(len(compiled(part).FindAllStringIndex(t, -1)))
@@ -437,7 +388,7 @@ func countOf(_ *scope, v []any) any {
 
 // dateDiff implements datetime_diff(period, a, b): how many starts of a period lie between b and a;
 // negative when a is earlier.
-func dateDiff(_ *scope, v []any) any {
+func dateDiff(v []any) any {
 	unit, a, b := strings.ToLower(textOf(v[0])), v[1].(time.Time), v[2].(time.Time)
 	switch unit {
 	case "year":
@@ -458,7 +409,7 @@ func dateDiff(_ *scope, v []any) any {
 
 // dateAdd implements datetime_add(period, n, datetime). In a month that is too short for the day, the
 // result is on its last day.
-func dateAdd(_ *scope, v []any) any {
+func dateAdd(v []any) any {
 	unit, n, t := strings.ToLower(textOf(v[0])), v[1].(int64), v[2].(time.Time)
 	months := map[string]int64{"year": 12, "quarter": 3, "month": 1}[unit]
 	if months > 0 {
@@ -474,7 +425,7 @@ func dateAdd(_ *scope, v []any) any {
 }
 
 // datePart implements datetime_part(part, datetime): that part as a whole number.
-func datePart(_ *scope, v []any) any {
+func datePart(v []any) any {
 	t := v[1].(time.Time)
 	_, week := t.ISOWeek()
 	all := map[string]int{"year": t.Year(), "quarter": (int(t.Month())-1)/3 + 1, "month": int(t.Month()), "week_of_year": week, "day": t.Day(),
@@ -489,7 +440,7 @@ func datePart(_ *scope, v []any) any {
 
 // makeDatetime implements make_datetime(year, month, day, hour, minute, second); the last three may be
 // left out. It returns nil for a date or time that does not exist.
-func makeDatetime(_ *scope, v []any) any {
+func makeDatetime(v []any) any {
 	n := []float64{1, 1, 1, 0, 0, 0}
 	for i, x := range v {
 		n[i] = asReal(x)
@@ -506,7 +457,7 @@ func makeDatetime(_ *scope, v []any) any {
 
 // makeTimespan implements make_timespan with two arguments (hours, minutes), three (with seconds) or
 // four (days first). It returns nil for a value out of range.
-func makeTimespan(_ *scope, v []any) any {
+func makeTimespan(v []any) any {
 	var n []float64
 	for _, x := range v {
 		n = append(n, asReal(x))
@@ -526,7 +477,7 @@ func makeTimespan(_ *scope, v []any) any {
 
 // rangeOf implements range(first, last, step): the array of values from first to last. Without a step
 // it is 1, or an hour for times.
-func rangeOf(_ *scope, v []any) any {
+func rangeOf(v []any) any {
 	if len(v) == 2 {
 		v = append(v, int64(1))
 		switch v[0].(type) {
@@ -546,48 +497,50 @@ func rangeOf(_ *scope, v []any) any {
 }
 
 // bagPack implements bag_pack(key, value, …): a property bag. Of equal keys the last value counts.
-func bagPack(_ *scope, v []any) any {
-	var keys []string
-	values := make(map[string]json.RawMessage)
+func bagPack(v []any) any {
+	var bag propertyBag
 	for i := 0; i+1 < len(v); i += 2 {
-		key := textOf(v[i])
-		if _, there := values[key]; !there {
-			keys = append(keys, key)
-		}
-		values[key] = dynamicOf(v[i+1])
+		bag.set(textOf(v[i]), dynamicOf(v[i+1]))
 	}
-	return bagOf(keys, values)
+	return bag.json()
 }
+
+// typeNames has what gettype() says of a value, by its Go type.
+var typeNames = map[string]string{"<nil>": "null", "bool": "bool", "int64": "long", "float64": "double", "*big.Rat": "decimal",
+	"time.Time": "datetime", "time.Duration": "timespan", "string": "string"}
 
 // typeName implements gettype(value): the name of the type, for a dynamic value that of what it
 // contains.
 func typeName(v any) any {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "bool"
-	case int64:
-		return "long"
-	case float64:
-		return "double"
-	case *big.Rat:
-		return "decimal"
-	case time.Time:
-		return "datetime"
-	case time.Duration:
-		return "timespan"
-	case json.RawMessage:
-		if inner := scalarOf(v); inner != nil {
-			if raw, ok := inner.(json.RawMessage); ok {
-				return map[byte]string{'[': "array", '{': "dictionary"}[raw[0]]
-			}
-			return typeName(inner)
-		}
-		return "null"
+	v = scalarOf(v)
+	if raw, ok := v.(json.RawMessage); ok {
+		return map[byte]string{'[': "array", '{': "dictionary"}[raw[0]]
 	}
-	return "string"
+	return typeNames[fmt.Sprintf("%T", v)]
 }
+
+// parseJSON implements parse_json(value): the dynamic value that a text is the JSON of, or the text
+// itself as one.
+func parseJSON(v []any) any {
+	raw, ok := v[0].(json.RawMessage)
+	if !ok {
+		raw = json.RawMessage(textOf(v[0]))
+	}
+	if inner, quoted := scalarOf(raw).(string); ok && quoted {
+		raw = json.RawMessage(inner)
+	}
+	switch {
+	case json.Valid(raw):
+		return notNull(raw)
+	case len(raw) == 0:
+		return nil
+	}
+	return JSON(textOf(v[0]))
+}
+
+// aliases are other names of functions.
+var aliases = map[string]string{"iif": "iff", "notnull": "isnotnull", "notempty": "isnotempty", "todouble": "toreal", "toboolean": "tobool",
+	"todynamic": "parse_json", "floor": "bin", "monthofyear": "getmonth", "pack": "bag_pack"}
 
 var functions map[string]function
 
@@ -595,37 +548,10 @@ var functions map[string]function
 func init() {
 	isEmpty := func(v any) bool { return v == nil || v == "" || textOf(v) == "" }
 	predicate := func(f func(v any) bool) function {
-		return function{params: "a", lenient: true, typ: "bool", of: plain(func(v []any) any { return f(v[0]) })}
+		return function{params: "a", lenient: true, typ: "bool", of: func(v []any) any { return f(v[0]) }}
 	}
-	iff := function{params: "baa", lenient: true, typeOf: func(args []expression) string { return sameType("iff", args, 1, 2) },
-		of: plain(func(v []any) any {
-			if v[0] == true {
-				return v[1]
-			}
-			return v[2]
-		})}
-	boolean, toReal, isNotNull, isNotEmpty := conversion("bool"), conversion("real"), predicate(func(v any) bool { return v != nil }), predicate(func(v any) bool { return !isEmpty(v) })
-	parseJSON := function{params: "a", lenient: true, typ: "dynamic", names: true, of: plain(func(v []any) any {
-		raw, ok := v[0].(json.RawMessage)
-		if !ok {
-			raw = json.RawMessage(textOf(v[0]))
-		}
-		if inner, quoted := scalarOf(raw).(string); ok && quoted {
-			raw = json.RawMessage(inner)
-		}
-		if json.Valid(raw) {
-			return notNull(raw)
-		}
-		if len(raw) == 0 {
-			return nil
-		}
-		return JSON(textOf(v[0]))
-	})}
-	bin := function{params: "aa", typeOf: binType, names: true, of: binned}
-	monthOf := part("int", func(t time.Time) int { return int(t.Month()) })
-	bag := function{params: "aa*", lenient: true, typ: "dynamic", of: bagPack}
 	functions = map[string]function{
-		"now": {params: "?t", typ: "datetime", of: func(s *scope, v []any) any {
+		"now": {params: "?t", typ: "datetime", inScope: func(s *scope, v []any) any {
 			if len(v) == 1 {
 				return arithmetic("+", s.now, v[0])
 			}
@@ -633,62 +559,68 @@ func init() {
 		}},
 		"ingestion_time": {typ: "datetime", ofRow: func(row []any) any { return row[:len(row)+1][len(row)] }},
 
-		"ago":               {params: "t", typ: "datetime", of: func(s *scope, v []any) any { return arithmetic("-", s.now, v[0]) }},
-		"current_principal": {typ: "string", of: func(s *scope, _ []any) any { return s.source.Principal() }},
-		"current_database":  {typ: "string", of: func(s *scope, _ []any) any { return s.source.Database() }},
+		"ago":               {params: "t", typ: "datetime", inScope: func(s *scope, v []any) any { return arithmetic("-", s.now, v[0]) }},
+		"current_principal": {typ: "string", inScope: func(s *scope, _ []any) any { return s.source.Principal() }},
+		"current_database":  {typ: "string", inScope: func(s *scope, _ []any) any { return s.source.Database() }},
 
-		"not":       {params: "b", typ: "bool", of: plain(func(v []any) any { return v[0] != true })},
-		"isnull":    predicate(func(v any) bool { return v == nil }),
-		"isnotnull": isNotNull, "notnull": isNotNull,
+		"not":        {params: "b", typ: "bool", of: func(v []any) any { return v[0] != true }},
+		"isnull":     predicate(func(v any) bool { return v == nil }),
+		"isnotnull":  predicate(func(v any) bool { return v != nil }),
 		"isempty":    predicate(isEmpty),
-		"isnotempty": isNotEmpty, "notempty": isNotEmpty,
-		"isnan":    {params: "n", typ: "bool", of: plain(func(v []any) any { return math.IsNaN(asReal(v[0])) })},
-		"isinf":    {params: "n", typ: "bool", of: plain(func(v []any) any { return math.IsInf(asReal(v[0]), 0) })},
-		"isfinite": {params: "n", typ: "bool", of: plain(func(v []any) any { return !math.IsInf(asReal(v[0]), 0) && !math.IsNaN(asReal(v[0])) })},
-		"iff":      iff, "iif": iff,
+		"isnotempty": predicate(func(v any) bool { return !isEmpty(v) }),
+		"isnan":      {params: "n", typ: "bool", of: func(v []any) any { return math.IsNaN(asReal(v[0])) }},
+		"isinf":      {params: "n", typ: "bool", of: func(v []any) any { return math.IsInf(asReal(v[0]), 0) }},
+		"isfinite":   {params: "n", typ: "bool", of: func(v []any) any { return !math.IsInf(asReal(v[0]), 0) && !math.IsNaN(asReal(v[0])) }},
+		"iff": {params: "baa", lenient: true, typeOf: func(args []expression) string { return sameType("iff", args[1:]...) },
+			of: func(v []any) any {
+				if v[0] == true {
+					return v[1]
+				}
+				return v[2]
+			}},
 		"case": {params: "baa*", lenient: true, typeOf: func(args []expression) string {
 			if len(args)%2 == 0 {
 				panic(semantic("case(): want pairs of a predicate and a value, and a value for all others"))
 			}
-			pick := []int{len(args) - 1}
+			values := args[len(args)-1:]
 			for i := 0; i+1 < len(args); i += 2 {
 				if args[i].typ != "bool" {
 					panic(semantic("case(): a predicate is of type %s, not bool", args[i].typ))
 				}
-				pick = append(pick, i+1)
+				values = append(values, args[i+1])
 			}
-			return sameType("case", args, pick...)
-		}, of: plain(func(v []any) any {
+			return sameType("case", values...)
+		}, of: func(v []any) any {
 			for i := 0; i+1 < len(v); i += 2 {
 				if v[i] == true {
 					return v[i+1]
 				}
 			}
 			return v[len(v)-1]
-		})},
-		"coalesce": {params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType("coalesce", args, all(args)...) },
-			of: plain(func(v []any) any {
+		}},
+		"coalesce": {params: "aa*", lenient: true, typeOf: func(args []expression) string { return sameType("coalesce", args...) },
+			of: func(v []any) any {
 				for _, x := range v {
 					if x != nil && x != "" {
 						return x
 					}
 				}
 				return v[len(v)-1]
-			})},
+			}},
 		"min_of": extreme("min_of", -1), "max_of": extreme("max_of", 1),
-		"gettype": {params: "a", lenient: true, typ: "string", of: plain(func(v []any) any { return typeName(v[0]) })},
+		"gettype": {params: "a", lenient: true, typ: "string", of: func(v []any) any { return typeName(v[0]) }},
 
-		"tostring": conversion("string"), "toint": conversion("int"), "tolong": conversion("long"), "toreal": toReal, "todouble": toReal,
-		"todecimal": conversion("decimal"), "todatetime": conversion("datetime"), "totimespan": conversion("timespan"), "tobool": boolean,
-		"toboolean": boolean, "toguid": conversion("guid"), "parse_json": parseJSON, "todynamic": parseJSON,
+		"tostring": conversion("string"), "toint": conversion("int"), "tolong": conversion("long"), "toreal": conversion("real"),
+		"todecimal": conversion("decimal"), "todatetime": conversion("datetime"), "totimespan": conversion("timespan"), "tobool": conversion("bool"),
+		"toguid": conversion("guid"), "parse_json": {params: "a", lenient: true, typ: "dynamic", names: true, of: parseJSON},
 
-		"strlen":       {params: "s", typ: "long", lenient: true, of: plain(func(v []any) any { return int64(utf8.RuneCountInString(textOf(v[0]))) })},
-		"tolower":      {params: "s", typ: "string", of: text(func(v []any) string { return strings.ToLower(textOf(v[0])) })},
-		"toupper":      {params: "s", typ: "string", of: text(func(v []any) string { return strings.ToUpper(textOf(v[0])) })},
-		"strcat":       {params: "a*", lenient: true, typ: "string", of: text(func(v []any) string { return joined("", v) })},
-		"strcat_delim": {params: "saa*", lenient: true, typ: "string", of: text(func(v []any) string { return joined(textOf(v[0]), v[1:]) })},
-		"strcmp":       {params: "ss", lenient: true, typ: "int", of: plain(func(v []any) any { return int64(strings.Compare(textOf(v[0]), textOf(v[1]))) })},
-		"strrep": {params: "al?s", typ: "string", of: text(func(v []any) string {
+		"strlen":       {params: "s", typ: "long", lenient: true, of: func(v []any) any { return int64(utf8.RuneCountInString(textOf(v[0]))) }},
+		"tolower":      {params: "s", typ: "string", of: func(v []any) any { return strings.ToLower(textOf(v[0])) }},
+		"toupper":      {params: "s", typ: "string", of: func(v []any) any { return strings.ToUpper(textOf(v[0])) }},
+		"strcat":       {params: "a*", lenient: true, typ: "string", of: func(v []any) any { return joined("", v) }},
+		"strcat_delim": {params: "saa*", lenient: true, typ: "string", of: func(v []any) any { return joined(textOf(v[0]), v[1:]) }},
+		"strcmp":       {params: "ss", lenient: true, typ: "int", of: func(v []any) any { return int64(strings.Compare(textOf(v[0]), textOf(v[1]))) }},
+		"strrep": {params: "al?s", typ: "string", of: func(v []any) any {
 			n, delimiter := v[1].(int64), ""
 			if len(v) > 2 {
 				delimiter = textOf(v[2])
@@ -697,51 +629,51 @@ func init() {
 				panic(semantic("strrep(): it repeats from 1 to 1024 times"))
 			}
 			return strings.TrimSuffix(strings.Repeat(textOf(v[0])+delimiter, int(n)), delimiter)
-		})},
-		"substring": {params: "sl?l", typ: "string", of: text(substring)},
+		}},
+		"substring": {params: "sl?l", typ: "string", of: substring},
 		"split":     {params: "ss?l", typ: "dynamic", of: split},
 		"indexof":   {params: "ss?l", typ: "long", of: indexOf},
 		"trim":      trimmed(true, true), "trim_start": trimmed(true, false), "trim_end": trimmed(false, true),
-		"replace_string": {params: "sss", typ: "string", of: text(func(v []any) string {
+		"replace_string": {params: "sss", typ: "string", of: func(v []any) any {
 			if textOf(v[1]) == "" {
 				return textOf(v[0])
 			}
 			return strings.ReplaceAll(textOf(v[0]), textOf(v[1]), textOf(v[2]))
-		})},
-		"replace_regex": {params: "sss", typ: "string", of: text(func(v []any) string {
+		}},
+		"replace_regex": {params: "sss", typ: "string", of: func(v []any) any {
 			rewrite := rewriteGroup.ReplaceAllString(strings.ReplaceAll(textOf(v[2]), "$", "$$"), "$${$1}")
 			return compiled(textOf(v[1])).ReplaceAllString(textOf(v[0]), rewrite)
-		})},
+		}},
 		"extract": {params: "sls", typ: "string", of: extract},
 		"countof": {params: "ss?s", typ: "long", of: countOf},
-		"reverse": {params: "a", typ: "string", of: text(func(v []any) string {
+		"reverse": {params: "a", typ: "string", of: func(v []any) any {
 			runes := []rune(textOf(v[0]))
 			slices.Reverse(runes)
 			return string(runes)
-		})},
-		"base64_encode_tostring": {params: "s", typ: "string", of: text(func(v []any) string { return base64.StdEncoding.EncodeToString([]byte(textOf(v[0]))) })},
-		"base64_decode_tostring": {params: "s", typ: "string", of: text(func(v []any) string {
+		}},
+		"base64_encode_tostring": {params: "s", typ: "string", of: func(v []any) any { return base64.StdEncoding.EncodeToString([]byte(textOf(v[0]))) }},
+		"base64_decode_tostring": {params: "s", typ: "string", of: func(v []any) any {
 			raw, err := base64.StdEncoding.DecodeString(textOf(v[0]))
 			if err != nil || !utf8.Valid(raw) {
 				return ""
 			}
 			return string(raw)
-		})},
+		}},
 
-		"bin": bin, "floor": bin,
-		"ceiling": {params: "n", typeOf: wholeOrReal, of: plain(func(v []any) any {
+		"bin": {params: "aa", typeOf: binType, names: true, of: binned},
+		"ceiling": {params: "n", typeOf: wholeOrReal, of: func(v []any) any {
 			if n, ok := v[0].(int64); ok {
 				return n
 			}
 			return math.Ceil(asReal(v[0]))
-		})},
+		}},
 		"round": {params: "n?l", typeOf: wholeOrReal, of: rounded},
 		"abs": {params: "a", typeOf: func(args []expression) string {
 			if t := args[0].typ; isNumber(t) || t == "timespan" {
 				return t
 			}
 			panic(semantic("abs(): wants a number or a timespan, not %s", args[0].typ))
-		}, of: plain(func(v []any) any {
+		}, of: func(v []any) any {
 			var zero any = int64(0)
 			switch x := v[0].(type) {
 			case time.Duration:
@@ -753,63 +685,62 @@ func init() {
 				return arithmetic("-", zero, v[0])
 			}
 			return v[0]
-		})},
-		"sign": {params: "n", typ: "long", of: plain(func(v []any) any { return int64(compare(v[0], int64(0))) })},
+		}},
+		"sign": {params: "n", typ: "long", of: func(v []any) any { return int64(compare(v[0], int64(0))) }},
 		"sqrt": realFunction(math.Sqrt), "exp": realFunction(math.Exp), "log": realFunction(math.Log), "log10": realFunction(math.Log10), "log2": realFunction(math.Log2),
 		"exp2": realFunction(math.Exp2), "exp10": realFunction(func(x float64) float64 { return math.Pow(10, x) }),
-		"pow": {params: "nn", typ: "real", of: plain(func(v []any) any { return math.Pow(asReal(v[0]), asReal(v[1])) })},
-		"pi":  {typ: "real", of: plain(func([]any) any { return math.Pi })},
+		"pow": {params: "nn", typ: "real", of: func(v []any) any { return math.Pow(asReal(v[0]), asReal(v[1])) }},
+		"pi":  {typ: "real", of: func([]any) any { return math.Pi }},
 
 		"startofday": start("day", false), "startofweek": start("week", false), "startofmonth": start("month", false), "startofyear": start("year", false),
 		"endofday": start("day", true), "endofweek": start("week", true), "endofmonth": start("month", true), "endofyear": start("year", true),
-		"dayofweek":  {params: "d", typ: "timespan", of: plain(func(v []any) any { return time.Duration(v[0].(time.Time).Weekday()) * 24 * time.Hour })},
+		"dayofweek":  {params: "d", typ: "timespan", of: func(v []any) any { return time.Duration(v[0].(time.Time).Weekday()) * 24 * time.Hour }},
 		"dayofmonth": part("int", time.Time.Day), "dayofyear": part("int", time.Time.YearDay), "getyear": part("int", time.Time.Year),
-		"getmonth": monthOf, "monthofyear": monthOf, "hourofday": part("int", time.Time.Hour),
+		"getmonth": part("int", func(t time.Time) int { return int(t.Month()) }), "hourofday": part("int", time.Time.Hour),
 		"week_of_year":  part("long", func(t time.Time) int { _, w := t.ISOWeek(); return w }),
 		"datetime_diff": {params: "sdd", typ: "long", of: dateDiff}, "datetime_add": {params: "sld", typ: "datetime", of: dateAdd}, "datetime_part": {params: "sd", typ: "long", of: datePart},
 		"make_datetime": {params: "nnn?nnn", typ: "datetime", of: makeDatetime}, "make_timespan": {params: "nn?nn", typ: "timespan", of: makeTimespan},
 		"unixtime_seconds_todatetime": sinceEpoch(time.Second), "unixtime_milliseconds_todatetime": sinceEpoch(time.Millisecond),
 		"unixtime_microseconds_todatetime": sinceEpoch(time.Microsecond), "unixtime_nanoseconds_todatetime": sinceEpoch(time.Nanosecond),
 
-		"array_length": {params: "y", typ: "long", of: plain(func(v []any) any {
+		"array_length": {params: "y", typ: "long", of: func(v []any) any {
 			if list, ok := arrayOf(v[0]); ok {
 				return int64(len(list))
 			}
 			return nil
-		})},
-		"array_concat": {params: "y*", lenient: true, typ: "dynamic", of: plain(func(v []any) any {
+		}},
+		"array_concat": {params: "y*", lenient: true, typ: "dynamic", of: func(v []any) any {
 			list := []json.RawMessage{}
 			for _, x := range v {
 				more, _ := arrayOf(x)
 				list = append(list, more...)
 			}
 			return JSON(list)
-		})},
-		"pack_array": {params: "a*", lenient: true, typ: "dynamic", of: plain(func(v []any) any {
+		}},
+		"pack_array": {params: "a*", lenient: true, typ: "dynamic", of: func(v []any) any {
 			list := []json.RawMessage{}
 			for _, x := range v {
 				list = append(list, dynamicOf(x))
 			}
 			return JSON(list)
-		})},
-		"bag_pack": bag, "pack": bag,
-		"bag_keys": {params: "y", typ: "dynamic", of: plain(func(v []any) any {
-			keys, ok := keysOf(v[0])
-			if !ok {
-				return nil
+		}},
+		"bag_pack": {params: "aa*", lenient: true, typ: "dynamic", of: bagPack},
+		"bag_keys": {params: "y", typ: "dynamic", of: func(v []any) any {
+			if bag, ok := bagOf(v[0]); ok {
+				return JSON(append([]string{}, bag.keys...))
 			}
-			return JSON(keys)
-		})},
-		"bag_has_key": {params: "ys", typ: "bool", of: plain(func(v []any) any {
-			keys, ok := keysOf(v[0])
+			return nil
+		}},
+		"bag_has_key": {params: "ys", typ: "bool", of: func(v []any) any {
+			bag, ok := bagOf(v[0])
 			if !ok {
 				return nil
 			}
 			if strings.HasPrefix(textOf(v[1]), "$") {
 				panic(semantic("bag_has_key(): the emulator knows keys, not paths"))
 			}
-			return slices.Contains(keys, textOf(v[1]))
-		})},
+			return slices.Contains(bag.keys, textOf(v[1]))
+		}},
 		"range": {params: "aa?a", typeOf: func(args []expression) string {
 			step := "long"
 			switch {
@@ -822,28 +753,56 @@ func init() {
 			return "dynamic"
 		}, of: rangeOf},
 	}
+	for alias, name := range aliases {
+		functions[alias] = functions[name]
+	}
 }
 
-// keysOf returns the keys of a property bag in the order of its text; ok is false when v is not a
-// property bag.
-func keysOf(v any) (keys []string, ok bool) {
-	raw, is := v.(json.RawMessage)
-	var bag map[string]json.RawMessage
-	if !is || json.Unmarshal(raw, &bag) != nil {
-		return nil, false
+// propertyBag is a property bag with its keys in the order in which they were set first. Of equal keys
+// the last value counts.
+type propertyBag struct {
+	keys   []string
+	values map[string]json.RawMessage
+}
+
+func (b *propertyBag) set(key string, value json.RawMessage) {
+	if b.values == nil {
+		b.values = make(map[string]json.RawMessage)
 	}
-	dec := json.NewDecoder(strings.NewReader(string(raw)))
-	_, _ = dec.Token() // the bracket
-	keys = []string{}
-	for dec.More() {
-		key, err := dec.Token()
-		var value json.RawMessage
-		if err != nil || dec.Decode(&value) != nil {
-			return nil, false
+	if _, there := b.values[key]; !there {
+		b.keys = append(b.keys, key)
+	}
+	b.values[key] = value
+}
+
+func (b *propertyBag) json() json.RawMessage {
+	out := []byte{'{'}
+	for i, key := range b.keys {
+		if i > 0 {
+			out = append(out, ',')
 		}
-		keys = append(keys, key.(string))
+		out = append(append(out, JSON(key)...), ':')
+		out = append(out, b.values[key]...)
 	}
-	return keys, true
+	return append(out, '}')
+}
+
+// bagOf reads a property bag; ok is false when v is none.
+func bagOf(v any) (bag propertyBag, ok bool) {
+	raw, _ := v.(json.RawMessage)
+	var values map[string]json.RawMessage
+	if json.Unmarshal(raw, &values) != nil {
+		return bag, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw)) // it tells the order of the keys
+	_, _ = dec.Token()                           // the bracket
+	for dec.More() {
+		key, _ := dec.Token() // as all below, it is valid
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		bag.set(key.(string), value)
+	}
+	return bag, true
 }
 
 // joined returns the values as text, with the delimiter between them.
@@ -896,10 +855,20 @@ func (s *scope) call(c *Cursor) expression {
 				return nil
 			}
 		}
-		return f.of(&inner, v)
+		if f.inScope != nil {
+			return f.inScope(&inner, v)
+		}
+		made := f.of(v)
+		if text, ok := made.(string); ok && len(text) > maxText {
+			panic(semantic("a string of %d bytes is longer than the emulator makes", len(text)))
+		}
+		return made
 	}
 	return e
 }
+
+// parameterTypes has the types that the letters in function.params stand for, except a.
+var parameterTypes = map[byte]string{'s': "string dynamic", 'n': "int long real decimal", 'l': "int long", 'd': "datetime", 't': "timespan", 'y': "dynamic", 'b': "bool"}
 
 // check panics with a Fault, which ends the query, unless the number and the types of args fit
 // f.params. That has a letter for the type of each parameter (a: any). Parameters behind a ? may be
@@ -929,24 +898,7 @@ func (f function) check(name string, args []expression) {
 		panic(semantic("%s(): it does not take %d arguments", name, len(args)))
 	}
 	for i, a := range args {
-		ok := true
-		switch kinds[min(i, len(kinds)-1)] {
-		case 's':
-			ok = a.typ == "string" || a.typ == "dynamic"
-		case 'n':
-			ok = isNumber(a.typ)
-		case 'l':
-			ok = isWhole(a.typ)
-		case 'd':
-			ok = a.typ == "datetime"
-		case 't':
-			ok = a.typ == "timespan"
-		case 'y':
-			ok = a.typ == "dynamic"
-		case 'b':
-			ok = a.typ == "bool"
-		}
-		if !ok {
+		if kind := kinds[min(i, len(kinds)-1)]; kind != 'a' && !slices.Contains(strings.Fields(parameterTypes[kind]), a.typ) {
 			panic(semantic("%s(): argument %d is of type %s", name, i+1, a.typ))
 		}
 	}

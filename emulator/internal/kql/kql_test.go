@@ -103,6 +103,8 @@ func TestStatements(t *testing.T) {
 	f("let T = print x=1; let U = T | extend y=2; U | join kind=inner (T) on x | project y", "2")
 	f("let n = toscalar(range x from 1 to 4 step 1 | summarize sum(x)); print n", "10")
 	f("print x=1; ; ;", "1")
+	f("print toint(-2147483648.0), toint(2147483648.0), tolong(-9223372036854775808.0)", "-2147483648 | null | null")
+	f("print t=time(106000.00:00:00.0000007) | project bin(t, 3tick) == t - t % 3tick", "true")
 	f("print d=dynamic({'by':1}) | summarize take_any(d).by", "1")
 	f("(print x=1 | extend y=2) | project y", "2")
 	f("range x from 1 to 6 step 1 | summarize n=count(), s=sum(x), round(avg(x), 1) by odd = x % 2 == 1 | sort by s asc", "true | 3 | 9 | 3; false | 3 | 12 | 4")

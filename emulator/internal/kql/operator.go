@@ -555,12 +555,14 @@ func (s *scope) render(c *Cursor, t *Table) *Table {
 		panic(c.Fault("want the kind of a chart"))
 	}
 	c.Next()
-	keys, _ := keysOf(json.RawMessage(NoChart))
-	values := make(map[string]json.RawMessage)
-	_ = json.Unmarshal([]byte(NoChart), &values) // it is a constant
-	values["Visualization"] = JSON(kind)
-	names := map[string]string{"kind": "Kind", "title": "Title", "xcolumn": "XColumn", "ycolumns": "YColumns", "series": "Series", "xtitle": "XTitle", "ytitle": "YTitle",
-		"xaxis": "XAxis", "yaxis": "YAxis", "legend": "Legend", "ysplit": "YSplit", "accumulate": "Accumulate", "ymin": "Ymin", "ymax": "Ymax", "xmin": "Xmin", "xmax": "Xmax", "anomalycolumns": "AnomalyColumns"}
+	chart, _ := bagOf(json.RawMessage(NoChart))
+	chart.set("Visualization", JSON(kind))
+	names := make(map[string]string) // of properties that can be set
+	for _, key := range chart.keys {
+		if key != "Visualization" && key != "IsQuerySorted" {
+			names[strings.ToLower(key)] = key
+		}
+	}
 	if c.Word("with") {
 		c.Want("(")
 		c.List(")", func() {
@@ -582,10 +584,10 @@ func (s *scope) render(c *Cursor, t *Table) *Table {
 				}
 				c.Next()
 			}
-			values[key] = JSON(strings.Join(list, ","))
+			chart.set(key, JSON(strings.Join(list, ",")))
 		})
 	}
-	return &Table{Columns: t.Columns, Rows: t.Rows, Render: bagOf(keys, values)}
+	return &Table{Columns: t.Columns, Rows: t.Rows, Render: chart.json()}
 }
 
 // NoTable is the error of a table that there is not.

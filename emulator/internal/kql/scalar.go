@@ -800,10 +800,9 @@ func (s *scope) json(c *Cursor) json.RawMessage {
 	return dynamicOf(s.literal(c).of(nil))
 }
 
-// bag reads a property bag; the cursor stands behind its {. Of equal keys the last value counts.
+// bag reads a property bag; the cursor stands behind its {.
 func (s *scope) bag(c *Cursor) json.RawMessage {
-	var keys []string
-	values := make(map[string]json.RawMessage)
+	var bag propertyBag
 	c.List("}", func() {
 		key := c.Peek()
 		if key.Kind != TokText && key.Kind != TokWord {
@@ -811,25 +810,7 @@ func (s *scope) bag(c *Cursor) json.RawMessage {
 		}
 		c.Next()
 		c.Want(":")
-		item := s.json(c)
-		if _, there := values[key.Text]; !there {
-			keys = append(keys, key.Text)
-		}
-		values[key.Text] = item
+		bag.set(key.Text, s.json(c))
 	})
-	return bagOf(keys, values)
-}
-
-// bagOf writes a property bag with its keys in the order of keys.
-func bagOf(keys []string, values map[string]json.RawMessage) json.RawMessage {
-	out := []byte{'{'}
-	for i, key := range keys {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, JSON(key)...)
-		out = append(out, ':')
-		out = append(out, values[key]...)
-	}
-	return append(out, '}')
+	return bag.json()
 }

@@ -258,10 +258,8 @@ func compare(a, b any) int {
 			return -compareReal(y, x)
 		}
 	case bool:
-		if y, ok := b.(bool); ok && x != y {
-			return map[bool]int{true: 1, false: -1}[x]
-		} else if ok {
-			return 0
+		if y, ok := b.(bool); ok {
+			return count(x) - count(y)
 		}
 	}
 	if b == nil {
