@@ -107,6 +107,8 @@ func TestSetUpByCommands(t *testing.T) {
 	has(a.mgmt(".create-merge table ['App'] (['ts']:datetime, level:string, took:real, n:long)"), `"App"`)
 	has(a.mgmt(".create-merge table App (level:string, ['a b']:dynamic)"), `"App"`)
 	has(a.mgmt(".create-merge table App (level:long)"), "400 BadRequest_ColumnTypeMismatch")
+	has(a.mgmt(".create table Sums (d:decimal)"), `\"Type\":\"System.Data.SqlTypes.SqlDecimal\"`)
+	has(a.mgmt(".drop table Sums"), "")
 	has(a.mgmt(".show table App cslschema"), "ts:datetime,level:string,took:real,n:long,['a b']:dynamic")
 	has(a.mgmt(".show table App schema as json"), `\"OrderedColumns\"`, `\"CslType\":\"datetime\"`)
 	has(a.mgmt(".create-or-alter table App ingestion json mapping \"App_json\" ```[{\"column\":\"ts\",\"Properties\":{\"Path\":\"$.time\"}},\n"+

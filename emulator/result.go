@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"kusto-agent/emulator/internal/kql"
@@ -69,7 +70,8 @@ type dataSet1 struct {
 func (r *result) v1(name string) table1 {
 	t := table1{TableName: name, Columns: []column1{}, Rows: r.Rows}
 	for _, c := range r.Columns {
-		t.Columns = append(t.Columns, column1{c.Name, mgmt.Dotnet[c.Type], c.Type})
+		typ := kql.Dotnet[c.Type] // of which version 1 has the last part
+		t.Columns = append(t.Columns, column1{c.Name, typ[strings.LastIndexByte(typ, '.')+1:], c.Type})
 	}
 	if t.Rows == nil {
 		t.Rows = [][]json.RawMessage{}

@@ -218,7 +218,8 @@ func (s *scope) statement(c *Cursor, parameters map[string]string) *Table {
 func (s *scope) declare(c *Cursor, parameters map[string]string) {
 	c.Want("(")
 	c.List(")", func() {
-		name, typ := c.typed()
+		column := c.Column()
+		name, typ := column.Name, column.Type
 		literal, given := parameters[name]
 		var v any
 		if c.Sign("=") {
@@ -232,18 +233,6 @@ func (s *scope) declare(c *Cursor, parameters map[string]string) {
 		}
 		s.scalars[name] = fixed(typ, v)
 	})
-}
-
-// typed reads name:type and returns the name, and the type by its main name: bool for boolean. It
-// panics with a Fault if the type is unknown.
-func (c *Cursor) typed() (name, typ string) {
-	name = c.Name()
-	c.Want(":")
-	if typ = Types[c.Peek().Text]; typ == "" {
-		panic(c.Fault("want a type"))
-	}
-	c.Next()
-	return name, typ
 }
 
 // parameter converts the text of the query parameter name to its type. A string may come with or without

@@ -178,9 +178,10 @@ func unescaped(text string) (r rune, n int) {
 // Cursor is a position in the tokens of a text. Its methods read the next token and move behind it;
 // where they find another than they want, they panic with a Fault.
 type Cursor struct {
-	text   string
-	tokens []Token
-	i      int
+	text    string
+	command bool
+	tokens  []Token
+	i       int
 }
 
 // NewCursor cuts a text into tokens and returns a cursor at the first. In a command, words may contain
@@ -190,7 +191,7 @@ func NewCursor(text string, command bool) (*Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cursor{text: text, tokens: tokens}, nil
+	return &Cursor{text: text, command: command, tokens: tokens}, nil
 }
 
 // Peek returns the next token without moving.
@@ -259,6 +260,23 @@ func (c *Cursor) Name() string {
 		panic(c.Fault("want a name"))
 	}
 	return t.Text
+}
+
+// Column reads name:type and returns it with the type by its main name: bool for boolean. In a command
+// the case of the type does not count. It panics with a Fault if the type is unknown.
+func (c *Cursor) Column() Column {
+	name := c.Name()
+	c.Want(":")
+	text := c.Peek().Text
+	if c.command {
+		text = strings.ToLower(text)
+	}
+	typ := Types[text]
+	if typ == "" {
+		panic(c.Fault("want a type"))
+	}
+	c.Next()
+	return Column{name, typ}
 }
 
 // Str reads a string and returns its content. It panics with a Fault if no string comes next.

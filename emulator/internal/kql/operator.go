@@ -245,10 +245,7 @@ func (s *scope) print(c *Cursor) *Table {
 func (s *scope) datatable(c *Cursor) *Table {
 	c.Want("(")
 	t := &Table{}
-	c.List(")", func() {
-		name, typ := c.typed()
-		t.Columns = append(t.Columns, Column{name, typ})
-	})
+	c.List(")", func() { t.Columns = append(t.Columns, c.Column()) })
 	var values []any
 	add := func(e expression) {
 		if len(t.Columns) == 0 {
@@ -528,17 +525,18 @@ func (s *scope) top(c *Cursor, t *Table) *Table {
 	return out
 }
 
-// dotnet are the .NET names of the types, for getschema.
-var dotnet = map[string]string{
-	"bool": "SByte", "datetime": "DateTime", "decimal": "Data.SqlTypes.SqlDecimal", "dynamic": "Object", "guid": "Guid",
-	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",
+// Dotnet has the .NET names of the types.
+var Dotnet = map[string]string{
+	"bool": "System.SByte", "datetime": "System.DateTime", "decimal": "System.Data.SqlTypes.SqlDecimal", "dynamic": "System.Object",
+	"guid": "System.Guid", "int": "System.Int32", "long": "System.Int64", "real": "System.Double", "string": "System.String",
+	"timespan": "System.TimeSpan",
 }
 
 // getSchema returns a table with the name, the ordinal and the types of each column of t.
 func (s *scope) getSchema(_ *Cursor, t *Table) *Table {
 	out := &Table{Columns: []Column{{"ColumnName", "string"}, {"ColumnOrdinal", "int"}, {"DataType", "string"}, {"ColumnType", "string"}}}
 	for i, col := range t.Columns {
-		out.Rows = append(out.Rows, []any{col.Name, int64(i), "System." + dotnet[col.Type], col.Type})
+		out.Rows = append(out.Rows, []any{col.Name, int64(i), Dotnet[col.Type], col.Type})
 	}
 	return out
 }

@@ -38,13 +38,13 @@ func (se *Session) change(f func(db *Database)) {
 
 // changeTable adds a new version of the schema in which f has changed the table name, as change does.
 // For an unknown table it panics with a kql.Fault, which ends the command with a refusal.
-func (se *Session) changeTable(name string, f func(t *Table)) {
+func (se *Session) changeTable(name string, f func(db *Database, t *Table)) {
 	se.change(func(db *Database) {
 		t := db.Tables[name]
 		if t == nil {
 			panic(Unknown("Table", name).fault())
 		}
-		f(t)
+		f(db, t)
 	})
 }
 
@@ -71,8 +71,7 @@ func (se *Session) create(c *kql.Cursor) *Result {
 			t.merge(columns)
 		}
 	})
-	return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string",
-		name, string(kql.JSON(se.TableOf(name).schemaDocument(name))), se.DatabaseName, "", "")
+	return se.schemaRow(name, string(kql.JSON(se.TableOf(name).schemaDocument(name))))
 }
 
 // readColumns reads the columns of a table, (name:type, …), with their brackets. An unknown type ends
@@ -80,16 +79,7 @@ func (se *Session) create(c *kql.Cursor) *Result {
 func readColumns(c *kql.Cursor) Columns {
 	c.Want("(")
 	all := Columns{}
-	for !c.Sign(")") {
-		name := c.Name()
-		c.Want(":")
-		typ := kql.Types[strings.ToLower(c.Next().Text)]
-		if typ == "" {
-			panic(c.Fault("want a type"))
-		}
-		all = append(all, Column{Name: name, Type: typ})
-		c.Sign(",")
-	}
+	c.List(")", func() { all = append(all, c.Column()) })
 	return all
 }
 
@@ -126,7 +116,7 @@ func (se *Session) putMapping(c *kql.Cursor, verb, table string) *Result {
 		panic(Wrong("BadRequest_InvalidMapping", err.Error()).fault())
 	}
 	var made *Mapping
-	se.changeTable(table, func(t *Table) {
+	se.changeTable(table, func(_ *Database, t *Table) {
 		old := t.Mapping(m.Kind, name)
 		switch {
 		case old != nil && verb == "create":
@@ -168,12 +158,7 @@ type mappingElement struct {
 // readMapping returns the mapping of this kind and name that the JSON document text defines. A column
 // that is mapped twice is an error.
 func readMapping(kind, name, text string) (Mapping, error) {
-	m := Mapping{Name: name}
-	for _, k := range []string{KindCSV, KindJSON, KindAvro} {
-		if strings.EqualFold(k, kind) {
-			m.Kind = k
-		}
-	}
+	m := Mapping{Name: name, Kind: kindOf(kind)}
 	if m.Kind == "" {
 		return m, fmt.Errorf("mapping kind '%s' is not supported", kind)
 	}
@@ -202,21 +187,12 @@ func readMapping(kind, name, text string) (Mapping, error) {
 // read converts the element, in either form, to a column of a mapping. ConstValue and Transform are
 // errors, because the emulator does not support them.
 func (e mappingElement) read() (c MappingColumn, err error) {
-	or := func(a, b string) string {
-		if a != "" {
-			return a
-		}
-		return b
-	}
-	c = MappingColumn{Column: or(e.Column, e.Name), Type: or(e.Datatype, e.DataType), Path: or(e.Properties.Path, e.Path), Field: or(e.Properties.Field, e.Field)}
-	ordinal := e.Properties.Ordinal
-	if len(ordinal) == 0 {
-		ordinal = e.Ordinal
-	}
+	c = MappingColumn{Column: cmp.Or(e.Column, e.Name), Type: cmp.Or(e.Datatype, e.DataType), Path: cmp.Or(e.Properties.Path, e.Path), Field: cmp.Or(e.Properties.Field, e.Field)}
+	ordinal := cmp.Or(string(e.Properties.Ordinal), string(e.Ordinal))
 	if len(e.Properties.ConstValue) > 0 || e.Properties.Transform != "" {
 		return c, errors.New("ConstValue and Transform are not supported by the emulator")
 	}
-	if text := strings.Trim(string(ordinal), `"`); text != "" && text != "null" {
+	if text := strings.Trim(ordinal, `"`); text != "" && text != "null" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			return c, fmt.Errorf("ordinal %s is no number", ordinal)
@@ -236,7 +212,7 @@ func (se *Session) alter(c *kql.Cursor) *Result {
 			return se.putMapping(c, verb, name)
 		}
 		p := se.policy(c)
-		se.changeTable(name, func(t *Table) { t.put(p, verb) })
+		se.changeTable(name, func(_ *Database, t *Table) { t.put(p, verb) })
 		return se.tablePolicy(name, se.TableOf(name))
 	}
 	if c.Word("database") {
@@ -313,7 +289,7 @@ func (se *Session) deletePolicy(c *kql.Cursor) *Result {
 		panic(c.Fault("want policy streamingingestion"))
 	}
 	if table {
-		se.changeTable(name, func(t *Table) { t.streamingPolicy = streamingPolicy{} })
+		se.changeTable(name, func(_ *Database, t *Table) { t.streamingPolicy = streamingPolicy{} })
 		return se.tablePolicy(name, &Table{})
 	}
 	se.change(func(db *Database) { db.streamingPolicy = streamingPolicy{} })
@@ -335,7 +311,7 @@ func (se *Session) drop(c *kql.Cursor) *Result {
 			panic(c.Fault("want mapping"))
 		}
 		mapping := c.Str()
-		se.changeTable(name, func(t *Table) {
+		se.changeTable(name, func(_ *Database, t *Table) {
 			n := len(t.Mappings)
 			t.Mappings = slices.DeleteFunc(t.Mappings, func(m Mapping) bool { return strings.EqualFold(m.Kind, kind) && m.Name == mapping })
 			if len(t.Mappings) == n {
@@ -356,35 +332,26 @@ func (se *Session) drop(c *kql.Cursor) *Result {
 // clear runs .clear of the streaming schema cache, after which ingestion uses the newest schema, and
 // of the data of a table.
 func (se *Session) clear(c *kql.Cursor) *Result {
-	r := NewResult("NodeId:string, Status:string")
-	r.Add(NodeID, "Succeeded")
 	switch {
 	case c.Words("database", "cache", "streamingingestion", "schema"):
-		se.mayChange("ClearCache", se.dbOrNone().Ingestors)
+		se.mayChange("ClearCache", se.database().Ingestors)
 		se.Catalog.Clear()
-		return r
 	case c.Word("table"):
 		name, t := se.existing(c)
-		switch {
-		case c.Words("cache", "streamingingestion", "schema"):
-			se.mayChange("ClearCache", t.IngestorsIn(se.dbOrNone()))
-			se.Catalog.Clear()
-			return r
-		case c.Word("data"):
+		if c.Word("data") {
 			se.mayChange("TableClear", nil)
 			se.Host.Drop(se.DatabaseName, name)
-			return r
+			break
 		}
+		if !c.Words("cache", "streamingingestion", "schema") {
+			panic(c.Fault("the emulator does not know this command"))
+		}
+		se.mayChange("ClearCache", t.IngestorsIn(se.database()))
+		se.Catalog.Clear()
+	default:
+		panic(c.Fault("the emulator does not know this command"))
 	}
-	panic(c.Fault("the emulator does not know this command"))
-}
-
-// dbOrNone returns the session's database, or an empty one when it is not in the schema.
-func (se *Session) dbOrNone() *Database {
-	if se.db == nil {
-		return &Database{}
-	}
-	return se.db
+	return rowOf("NodeId:string, Status:string", NodeID, "Succeeded")
 }
 
 // addPrincipals runs .add table or database NAME ROLE ('aadapp=…', …). A role with a nil list, which
@@ -400,7 +367,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 	role := strings.ToLower(c.Next().Text)
 	c.Want("(")
 	var ids []string
-	for !c.Sign(")") {
+	c.List(")", func() {
 		fqn := c.Str()
 		id, ok := strings.CutPrefix(fqn, "aadapp=")
 		if !ok {
@@ -408,8 +375,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 		}
 		id, _, _ = strings.Cut(id, ";")
 		ids = append(ids, id)
-		c.Sign(",")
-	}
+	})
 	if c.Peek().Kind == kql.TokText {
 		c.Next() // a note on the new principals, which is ignored
 	}
@@ -422,11 +388,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 	}
 	switch {
 	case of == "table" && role == "ingestors":
-		se.change(func(db *Database) {
-			t := db.Tables[name]
-			if t == nil {
-				panic(Unknown("Table", name).fault())
-			}
+		se.changeTable(name, func(db *Database, t *Table) {
 			if t.Ingestors == nil { // the database's list held for it, and an own list will replace that
 				t.Ingestors = slices.Clone(db.Ingestors)
 			}

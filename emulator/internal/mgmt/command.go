@@ -94,7 +94,8 @@ func (se *Session) show(c *kql.Cursor) *Result {
 	case c.Words("streamingingestion", "statistics"):
 		return se.Host.Statistics(se.DatabaseName, "aadapp="+se.Caller)
 	case c.Words("ingestion", "failures"):
-		return showIngestionFailures()
+		// It is empty: it lists failures of queued ingestion, which the emulator does not have.
+		return NewResult("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
 	case c.Word("table"):
 		name, t := se.existing(c)
 		return se.showTable(c, name, t)
@@ -107,7 +108,7 @@ func (se *Session) show(c *kql.Cursor) *Result {
 // showDatabases lists the databases of the schema, and in an open one those with rows.
 func (se *Session) showDatabases() *Result {
 	r := NewResult("DatabaseName:string, PersistentStorage:string, Version:string, IsCurrent:bool, DatabaseAccessMode:string, PrettyName:string")
-	names := []string{}
+	var names []string
 	if se.Schema != nil {
 		names = slices.Collect(maps.Keys(se.Schema.Databases))
 	}
@@ -126,10 +127,7 @@ func (se *Session) showDatabases() *Result {
 // tableNames returns the tables of the database, sorted; in an open schema also those that have rows
 // only.
 func (se *Session) tableNames() []string {
-	var names []string
-	if se.db != nil {
-		names = slices.Collect(maps.Keys(se.db.Tables))
-	}
+	names := slices.Collect(maps.Keys(se.database().Tables))
 	if se.isOpen() {
 		for _, t := range se.Host.Tables() {
 			if strings.EqualFold(t.Database, se.DatabaseName) {
@@ -154,11 +152,9 @@ func (se *Session) showTables() *Result {
 func (se *Session) showTable(c *kql.Cursor, name string, t *Table) *Result {
 	switch {
 	case c.Word("cslschema"):
-		return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string",
-			name, t.Columns.csl(), se.DatabaseName, "", "")
+		return se.schemaRow(name, t.Columns.csl())
 	case c.Words("schema", "as", "json"):
-		return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string",
-			name, string(kql.JSON(t.schemaDocument(name))), se.DatabaseName, "", "")
+		return se.schemaRow(name, string(kql.JSON(t.schemaDocument(name))))
 	case c.Word("details"):
 		return rowOf("TableName:string, DatabaseName:string, TotalRowCount:long",
 			name, se.DatabaseName, se.Host.RowCount(se.DatabaseName, name))
@@ -172,6 +168,11 @@ func (se *Session) showTable(c *kql.Cursor, name string, t *Table) *Result {
 		return showMappings(c, se.DatabaseName, name, t)
 	}
 	panic(c.Fault("the emulator does not know this command"))
+}
+
+// schemaRow returns the result that shows a table of the session's database with its schema.
+func (se *Session) schemaRow(name, schema string) *Result {
+	return rowOf("TableName:string, Schema:string, DatabaseName:string, Folder:string, DocString:string", name, schema, se.DatabaseName, "", "")
 }
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -195,7 +196,7 @@ func (cs Columns) csl() string {
 func (t *Table) schemaDocument(name string) any {
 	columns := []any{}
 	for _, c := range t.Columns {
-		columns = append(columns, map[string]string{"Name": c.Name, "Type": "System." + Dotnet[c.Type], "CslType": c.Type})
+		columns = append(columns, map[string]string{"Name": c.Name, "Type": kql.Dotnet[c.Type], "CslType": c.Type})
 	}
 	return map[string]any{"Name": name, "OrderedColumns": columns}
 }
@@ -204,14 +205,14 @@ func (t *Table) schemaDocument(name string) any {
 // Database NAME, and precedes their names. A role with a nil list, which everyone has, has no rows.
 func principals(of string, ingestors, viewers, admins []string) *Result {
 	r := NewResult("Role:string, PrincipalType:string, PrincipalDisplayName:string, PrincipalObjectId:string, PrincipalFQN:string, Notes:string")
-	for _, role := range []struct {
-		name string
-		who  []string
-	}{{"Ingestor", ingestors}, {"Viewer", viewers}, {"Admin", admins}} {
-		for _, id := range role.who {
-			r.Add(of+" "+role.name, "AAD Application", id, id, "aadapp="+id, "")
+	add := func(role string, ids []string) {
+		for _, id := range ids {
+			r.Add(of+" "+role, "AAD Application", id, id, "aadapp="+id, "")
 		}
 	}
+	add("Ingestor", ingestors)
+	add("Viewer", viewers)
+	add("Admin", admins)
 	return r
 }
 
@@ -252,8 +253,7 @@ func showMappings(c *kql.Cursor, database, table string, t *Table) *Result {
 	} else if !c.Word("mappings") {
 		panic(c.Fault("want mappings"))
 	}
-	for i := range t.Mappings {
-		m := &t.Mappings[i]
+	for _, m := range t.Mappings {
 		if (kind == "" || strings.EqualFold(kind, m.Kind)) && (wanted == "" || wanted == m.Name) {
 			r.Add(m.Name, m.Kind, string(m.document()), time.Now(), database, table)
 		}
@@ -304,7 +304,7 @@ func (se *Session) showDatabase(c *kql.Cursor) *Result {
 	if !slices.Contains([]string{"schema", "policy", "principals", "cslschema"}, strings.ToLower(c.Peek().Text)) || c.Peek().Kind == kql.TokName {
 		se.enter(c.Name())
 	}
-	db := cmp.Or(se.db, &Database{})
+	db := se.database()
 	switch {
 	case c.Words("schema", "as", "json"):
 		tables := make(map[string]any)
@@ -319,7 +319,7 @@ func (se *Session) showDatabase(c *kql.Cursor) *Result {
 			r.Add(se.DatabaseName, name, "", "")
 			if t := db.Tables[name]; t != nil {
 				for _, col := range t.Columns {
-					r.Add(se.DatabaseName, name, col.Name, "System."+Dotnet[col.Type])
+					r.Add(se.DatabaseName, name, col.Name, kql.Dotnet[col.Type])
 				}
 			}
 		}
@@ -331,12 +331,6 @@ func (se *Session) showDatabase(c *kql.Cursor) *Result {
 		return principals("Database "+se.DatabaseName, db.Ingestors, db.Viewers, db.Admins)
 	}
 	panic(c.Fault("the emulator does not know this command"))
-}
-
-// showIngestionFailures returns an empty table: it lists failures of queued ingestion, which the
-// emulator does not have. Streaming failures have a command of their own.
-func showIngestionFailures() *Result {
-	return NewResult("OperationId:string, Database:string, Table:string, FailedOn:datetime, IngestionSourcePath:string, Details:string, FailureKind:string, RootActivityId:string, OperationKind:string, OriginatesFromUpdatePolicy:bool, ErrorCode:string, Principal:string, ShouldRetry:bool, User:string, IngestionProperties:string")
 }
 
 // NodeID is the only node there is.

@@ -36,9 +36,3 @@ func (r *Result) Add(cells ...any) {
 	}
 	r.Rows = append(r.Rows, row)
 }
-
-// Dotnet are the .NET names of the types, as version 1 writes them.
-var Dotnet = map[string]string{
-	"bool": "SByte", "datetime": "DateTime", "decimal": "SqlDecimal", "dynamic": "Object", "guid": "Guid",
-	"int": "Int32", "long": "Int64", "real": "Double", "string": "String", "timespan": "TimeSpan",
-}

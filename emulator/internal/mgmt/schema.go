@@ -87,6 +87,16 @@ const (
 	KindAvro = "Avro"
 )
 
+// kindOf returns the canonical spelling of a kind of mapping; "" when there is none.
+func kindOf(text string) string {
+	for _, kind := range []string{KindCSV, KindJSON, KindAvro} {
+		if strings.EqualFold(kind, text) {
+			return kind
+		}
+	}
+	return ""
+}
+
 // LoadSchema reads a schema from JSON and checks it. Unknown keys, types and columns are errors, and
 // so is text behind the JSON value.
 func LoadSchema(r io.Reader) (*Schema, error) {
@@ -156,12 +166,7 @@ func (t *Table) check() error {
 // check validates the mapping for a table with these columns, sets Kind to its canonical spelling, and
 // fills in the Steps of its columns.
 func (m *Mapping) check(columns map[string]bool) error {
-	kind := ""
-	for _, k := range []string{KindCSV, KindJSON, KindAvro} {
-		if strings.EqualFold(k, m.Kind) {
-			kind = k
-		}
-	}
+	kind := kindOf(m.Kind)
 	if m.Kind = kind; kind == "" || m.Name == "" {
 		return errors.New("want a name and a kind: Csv, Json or Avro")
 	}

@@ -4,6 +4,7 @@
 package mgmt
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -101,13 +102,11 @@ func (se *Session) mayChange(operation string, ingestors []string) {
 	}
 }
 
+// database returns the session's database, or an empty one when it is not in the schema.
+func (se *Session) database() *Database { return cmp.Or(se.db, &Database{}) }
+
 // TableOf returns a table of the session's database; nil when the schema has none of this name.
-func (se *Session) TableOf(name string) *Table {
-	if se.db == nil {
-		return nil
-	}
-	return se.db.Tables[name]
-}
+func (se *Session) TableOf(name string) *Table { return se.database().Tables[name] }
 
 // TableCount is the number of rows and requests of one table.
 type TableCount struct {

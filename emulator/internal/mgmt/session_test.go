@@ -45,6 +45,8 @@ func TestRefusedCommandsChangeNothing(t *testing.T) {
 	f("admin", false, ".create-merge table T (a:string)", http.StatusBadRequest)
 	f("admin", false, ".alter table Nope policy streamingingestion enable", http.StatusBadRequest)
 	f("admin", false, ".create table U (b:nothing)", 0)
+	f("admin", false, ".create table U (b:string c:long)", 0)
+	f("admin", false, ".add table T ingestors ('aadapp=a' 'aadapp=b')", 0)
 	f("admin", false, "create table U (b:string)", 0)
 	if err := run("admin", false, create); err != nil || catalog.latest() == s || catalog.latest().Databases["D"].Tables["U"] == nil {
 		t.Errorf("the admin's command: %v", err)
