@@ -97,10 +97,10 @@ func (t *tokens) checkAssertion(text, kind, client, endpoint string) *tokenError
 func (t *tokens) checkFederated(a *assertion) *tokenError {
 	none := "No matching federated identity record found for presented assertion "
 	others := func(f Federation) bool { return f.Issuer != a.claims.Issuer }
-	switch issuers := slices.DeleteFunc(slices.Clone(t.federations), others); {
+	switch issuers := slices.DeleteFunc(slices.Clone(t.opt.Federations), others); {
 	case !slices.Contains(a.claims.Audience, federatedAudience):
 		return &tokenError{401, "invalid_client", 700212, none + "audience '" + strings.Join(a.claims.Audience, " ") + "'."}
-	case len(t.federations) == 0:
+	case len(t.opt.Federations) == 0:
 	case len(issuers) == 0:
 		return &tokenError{401, "invalid_client", 700211, none + "issuer '" + a.claims.Issuer + "'."}
 	case !slices.ContainsFunc(issuers, func(f Federation) bool { return f.Subject == a.claims.Subject }):
@@ -120,7 +120,7 @@ func (t *tokens) isSigned(a *assertion) bool {
 		return false
 	}
 	cert, err := x509.ParseCertificate(der)
-	if err != nil || len(t.certificates) > 0 && !slices.ContainsFunc(t.certificates, cert.Equal) {
+	if err != nil || len(t.opt.ClientCertificates) > 0 && !slices.ContainsFunc(t.opt.ClientCertificates, cert.Equal) {
 		return false
 	}
 	key, ok := cert.PublicKey.(*rsa.PublicKey)

@@ -13,8 +13,8 @@ func (s *Server) Damage(database, table string, copies func(Row) int) {
 	var chunks []*chunk
 	for _, row := range s.Rows(database, table) {
 		n := len(chunks) - 1
-		if n < 0 || chunks[n].shape != row.shape || chunks[n].at != row.at {
-			chunks = append(chunks, &chunk{format: row.format, shape: row.shape, at: row.at, body: []byte{}})
+		if n < 0 || chunks[n].origin != row.origin {
+			chunks = append(chunks, &chunk{origin: row.origin, body: []byte{}})
 			n++
 		}
 		c := chunks[n]
@@ -43,6 +43,5 @@ func (st *store) replace(database, table string, chunks []*chunk) {
 		rows.name.Rows += c.rows
 		rows.name.RawBytes += int64(c.rawLen)
 	}
-	close(st.changed)
-	st.changed = make(chan struct{})
+	st.changed.fire()
 }

@@ -139,8 +139,8 @@ type Script struct {
 	seen    int // matching requests, the skipped ones not counted
 	skipped int
 	hits    int
-	changed chan struct{} // closed, and made anew, by each hit
 
+	hit     signal
 	removed chan struct{} // closed once, by its removal
 }
 
@@ -175,12 +175,16 @@ func (s *Server) Hang() (release func()) { return s.Fail(Fault{Hang: true}).Remo
 
 // Recover removes every fault.
 func (s *Server) Recover() {
-	s.faults.mu.Lock()
-	list := s.faults.list
-	s.faults.mu.Unlock()
-	for _, script := range list {
+	for _, script := range s.faults.all() {
 		script.Remove()
 	}
+}
+
+// all returns the faults in effect, in the order in which they were added.
+func (fs *faults) all() []*Script {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.list // a change makes a new list
 }
 
 // add validates a fault, fills in its default moment and kind, and puts it into effect. The error says
@@ -198,7 +202,7 @@ func (fs *faults) add(f Fault) (*Script, error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.last++
-	script := &Script{id: fs.last, fault: f, all: fs, changed: make(chan struct{}), removed: make(chan struct{})}
+	script := &Script{id: fs.last, fault: f, all: fs, removed: make(chan struct{})}
 	fs.list = append(slices.Clip(fs.list), script)
 	return script, nil
 }
@@ -224,20 +228,13 @@ func (sc *Script) Hits() int {
 
 // Wait returns nil as soon as the fault was applied to n requests, or ctx's error.
 func (sc *Script) Wait(ctx context.Context, n int) error {
-	changes := func() <-chan struct{} {
-		sc.all.mu.Lock()
-		defer sc.all.mu.Unlock()
-		return sc.changed
-	}
-	return waitFor(ctx, changes, func() bool { return sc.Hits() >= n })
+	return sc.hit.wait(ctx, func() bool { return sc.Hits() >= n })
 }
 
 // has reports whether a fault is set for this moment. The caller then prepares for a moment that costs
 // something, such as stopping in the middle of a body.
 func (fs *faults) has(when When) bool {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	return slices.ContainsFunc(fs.list, func(sc *Script) bool { return sc.fault.When == when })
+	return slices.ContainsFunc(fs.all(), func(sc *Script) bool { return sc.fault.When == when })
 }
 
 // strike returns the fault to apply to a request at this moment and counts it as applied; nil when
@@ -270,8 +267,7 @@ func (sc *Script) due() bool {
 		return false
 	}
 	sc.hits++
-	close(sc.changed)
-	sc.changed = make(chan struct{})
+	sc.hit.fire()
 	return true
 }
 

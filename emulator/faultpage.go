@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -60,11 +61,9 @@ type scriptJSON struct {
 // getFaults answers with the faults in effect and how often each was applied, as a JSON list.
 func (s *Server) getFaults(w http.ResponseWriter, _ *http.Request) {
 	list := []scriptJSON{}
-	s.faults.mu.Lock()
-	for _, sc := range s.faults.list {
-		list = append(list, scriptJSON{sc.id, sc.hits, sc.fault})
+	for _, sc := range s.faults.all() {
+		list = append(list, scriptJSON{sc.id, sc.Hits(), sc.fault})
 	}
-	s.faults.mu.Unlock()
 	writeJSON(w, list)
 }
 
@@ -114,15 +113,12 @@ func (s *Server) deleteFault(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a fault's id is a number", http.StatusBadRequest)
 		return
 	}
-	s.faults.mu.Lock()
-	list := s.faults.list
-	s.faults.mu.Unlock()
-	for _, sc := range list {
-		if sc.id == id {
-			sc.Remove()
-			w.WriteHeader(http.StatusNoContent)
-			return
-		}
+	list := s.faults.all()
+	i := slices.IndexFunc(list, func(sc *Script) bool { return sc.id == id })
+	if i < 0 {
+		http.Error(w, "no such fault", http.StatusNotFound)
+		return
 	}
-	http.Error(w, "no such fault", http.StatusNotFound)
+	list[i].Remove()
+	w.WriteHeader(http.StatusNoContent)
 }

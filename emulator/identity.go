@@ -12,7 +12,7 @@ import (
 // service does. A request with the X-Identity-Header of App Service instead of Metadata is accepted
 // too.
 func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
-	s.tokens.count()
+	s.tokens.calls.Add(1)
 	c := s.begin(KindToken, w, r)
 	if c.interrupted(OnArrival, nil) {
 		return
@@ -66,7 +66,7 @@ func (t *tokens) identity(q map[string][]string) (who string, known bool) {
 			who = v[0]
 		}
 	}
-	return who, len(t.identities) == 0 || slices.Contains(t.identities, who)
+	return who, len(t.opt.Identities) == 0 || slices.Contains(t.opt.Identities, who)
 }
 
 // openID answers with the OpenID discovery document of the tenant (a segment of the path), whose

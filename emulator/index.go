@@ -69,13 +69,10 @@ func rowsLink(t TableCount) string {
 // requests, and how many faults are in effect.
 func (s *Server) indexView(r *http.Request) indexView {
 	schema := s.catalog.Current()
-	v := indexView{Here: hereURL(r), Names: names(schema), Tokens: "No token is needed."}
+	v := indexView{Here: hereURL(r), Names: names(schema), Tokens: "No token is needed.", Faults: len(s.faults.all())}
 	if s.opt.TokenSecret != "" {
 		v.Tokens = "A token is needed; " + v.Here + " issues them for the client secret of --token-secret, for any tenant and client id."
 	}
-	s.faults.mu.Lock()
-	v.Faults = len(s.faults.list)
-	s.faults.mu.Unlock()
 	rows := 0
 	for _, t := range s.Tables() {
 		rows += t.Rows

@@ -69,8 +69,8 @@ func (c *call) take(t target) {
 	c.rec.Records, c.rec.Dropped, c.rec.Stored = got.rows, got.dropped, true
 	now := time.Now()
 	s.store.commit(t, chunk{
-		body: body, gzip: isGzip(c.r.Header), format: t.format, shape: t.shape,
-		rows: got.rows, rawLen: len(raw), visible: now.Add(s.opt.VisibilityDelay), at: now.UTC(),
+		body: body, gzip: isGzip(c.r.Header), rows: got.rows, rawLen: len(raw), visible: now.Add(s.opt.VisibilityDelay),
+		origin: origin{t.format, t.shape, now.UTC()},
 	}, s.opt)
 	if c.interrupted(AfterCommit, raw) {
 		return

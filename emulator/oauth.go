@@ -1,9 +1,9 @@
 package emulator
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/subtle"
-	"crypto/x509"
 	"fmt"
 	"mime"
 	"net/http"
@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,26 +35,11 @@ type grant struct {
 }
 
 type tokens struct {
-	required bool
-	secret   string
-	resource string
-	lifetime time.Duration
+	opt   Options
+	calls atomic.Int64
 
-	certificates []*x509.Certificate
-	federations  []Federation
-	identities   []string
-
-	mu     sync.Mutex // guards the two below
+	mu     sync.Mutex // guards grants
 	grants map[string]grant
-	calls  int
-}
-
-// init sets the tokens up for a server with these options.
-func (t *tokens) init(o Options) {
-	t.required, t.secret = o.TokenSecret != "", o.TokenSecret
-	t.resource, t.lifetime = o.TokenResource, o.TokenLifetime
-	t.certificates, t.federations, t.identities = o.ClientCertificates, o.Federations, o.Identities
-	t.grants = make(map[string]grant)
 }
 
 // principal returns the client id behind the bearer token of a request, and whether the request may go
@@ -66,14 +52,14 @@ func (t *tokens) principal(h http.Header) (client string, ok bool) {
 	if known && strings.EqualFold(scheme, "Bearer") && time.Now().Before(g.expires) {
 		return g.client, true
 	}
-	return "", !t.required
+	return "", t.opt.TokenSecret == ""
 }
 
 // issue makes a new token for a client and remembers it until expires. It also forgets the expired
 // ones.
 func (t *tokens) issue(client string) (token string, expires time.Time) {
 	token = "emulator." + rand.Text() + rand.Text()
-	expires = time.Now().Add(t.lifetime)
+	expires = time.Now().Add(t.opt.TokenLifetime)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for old, g := range t.grants { // few live at a time
@@ -86,17 +72,7 @@ func (t *tokens) issue(client string) (token string, expires time.Time) {
 }
 
 // TokenCalls counts the requests to the token endpoint, refused ones included.
-func (s *Server) TokenCalls() int {
-	s.tokens.mu.Lock()
-	defer s.tokens.mu.Unlock()
-	return s.tokens.calls
-}
-
-func (t *tokens) count() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.calls++
-}
+func (s *Server) TokenCalls() int { return int(s.tokens.calls.Load()) }
 
 // RevokeTokens makes every token issued so far worthless.
 func (s *Server) RevokeTokens() {
@@ -117,7 +93,7 @@ type tokenError struct {
 // of the endpoint. A scripted fault may answer instead, on arrival or before the token is issued. The
 // tenant is only logged.
 func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v tokenVersion) {
-	s.tokens.count()
+	s.tokens.calls.Add(1)
 	c := s.begin(KindToken, w, r)
 	if c.interrupted(OnArrival, nil) {
 		return
@@ -180,7 +156,7 @@ func (s *Server) checkTokenCall(r *http.Request, v tokenVersion) (resource strin
 // checkResource returns an error when tokens are issued for one resource only and this is another; nil
 // otherwise. A trailing slash makes no difference.
 func (t *tokens) checkResource(resource string) *tokenError {
-	if t.resource != "" && strings.TrimSuffix(resource, "/") != strings.TrimSuffix(t.resource, "/") {
+	if t.opt.TokenResource != "" && strings.TrimSuffix(resource, "/") != strings.TrimSuffix(t.opt.TokenResource, "/") {
 		return &tokenError{400, "invalid_resource", 500011, "The resource principal named " + resource + " was not found in the tenant."}
 	}
 	return nil
@@ -192,7 +168,7 @@ func (t *tokens) checkSecret(secret string) *tokenError {
 	switch {
 	case secret == "":
 		return &tokenError{401, "invalid_client", 7000218, "The request body must contain the following parameter: 'client_assertion' or 'client_secret'."}
-	case t.required && subtle.ConstantTimeCompare([]byte(secret), []byte(t.secret)) != 1:
+	case t.opt.TokenSecret != "" && subtle.ConstantTimeCompare([]byte(secret), []byte(t.opt.TokenSecret)) != 1:
 		return &tokenError{401, "invalid_client", 7000215, "Invalid client secret provided. Ensure the secret being sent in the request is the client secret value, not the client secret ID."}
 	}
 	return nil
@@ -240,10 +216,7 @@ func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
 		c.refuse(wrongMethod(r.Method, http.MethodGet))
 		return
 	}
-	resource := s.opt.TokenResource
-	if resource == "" {
-		resource = "https://kusto.kusto.windows.net"
-	}
+	resource := cmp.Or(s.opt.TokenResource, "https://kusto.kusto.windows.net")
 	login := hereURL(r)
 	body := kql.JSON(map[string]any{"AzureAD": map[string]any{
 		"LoginEndpoint": login, "LoginMfaRequired": false,

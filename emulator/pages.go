@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,7 +49,11 @@ func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", map[string]string{"json": "application/x-ndjson; charset=utf-8", "text": textType}[format])
 	out := bufio.NewWriterSize(w, 64<<10)
 	defer out.Flush() // an error means that the reader left
-	for row := range first(s.All(q.Get("db"), q.Get("table"), skip), limit) {
+	for row := range s.All(q.Get("db"), q.Get("table"), skip) {
+		if limit == 0 {
+			return
+		}
+		limit-- // below 0 all are wanted
 		line := row.Raw
 		if format == "json" {
 			var err error
@@ -61,22 +64,6 @@ func (s *Server) getRows(w http.ResponseWriter, r *http.Request) {
 		out.Write(line)                             // an error is returned by the next write
 		if err := out.WriteByte('\n'); err != nil { // it means that the reader left
 			return
-		}
-	}
-}
-
-// first yields the first n values of seq, or all of them when n is negative.
-func first[T any](seq iter.Seq[T], n int) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		if n == 0 {
-			return
-		}
-		i := 0
-		for v := range seq {
-			i++
-			if !yield(v) || i == n {
-				return
-			}
 		}
 	}
 }
@@ -93,11 +80,7 @@ func number(q url.Values, name string, absent int) (int, error) {
 
 // getCounts answers with the rows, requests and bytes of each table, and the totals.
 func (s *Server) getCounts(w http.ResponseWriter, _ *http.Request) {
-	tables := s.Tables()
-	if tables == nil {
-		tables = []TableCount{}
-	}
-	writeJSON(w, map[string]any{"tables": tables, "totals": s.Totals()})
+	writeJSON(w, map[string]any{"tables": append([]TableCount{}, s.Tables()...), "totals": s.Totals()})
 }
 
 // getRequests answers with the last ingest requests, at most limit of them, the oldest first.
@@ -108,11 +91,7 @@ func (s *Server) getRequests(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all := s.Requests()
-	all = all[max(0, len(all)-limit):]
-	if len(all) == 0 {
-		all = []Request{}
-	}
-	writeJSON(w, all)
+	writeJSON(w, all[max(0, len(all)-limit):])
 }
 
 // putSchema replaces the schema by the one in the body; 400 when that is invalid. Ingestion sees it

@@ -61,17 +61,10 @@ type Totals struct {
 type requestLog struct {
 	mu       sync.Mutex
 	keep     int
-	ring     []Request // oldest at next once it is full
-	next     int
+	last     []Request // the oldest first
 	totals   Totals
 	underWay int
-	changed  chan struct{} // closed, and made anew, by each request noted
-}
-
-func (l *requestLog) init(keep int) {
-	l.keep = keep
-	l.totals.ByStatus = make(map[int]int)
-	l.changed = make(chan struct{})
+	noted    signal
 }
 
 // enter counts a request as under way and returns how many are now. The caller calls leave when the
@@ -103,22 +96,16 @@ func (l *requestLog) add(r Request) {
 	t.BodyBytes += r.BodyLen
 	t.RawBytes += r.RawLen
 	r.Number = t.Requests
-	if len(l.ring) < l.keep {
-		l.ring = append(l.ring, r)
-	} else {
-		l.ring[l.next] = r
-		l.next = (l.next + 1) % l.keep
-	}
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.last = append(l.last, r)
+	l.last = l.last[max(0, len(l.last)-l.keep):]
+	l.noted.fire()
 }
 
 // Requests returns a copy of the last ingest requests, the oldest first.
 func (s *Server) Requests() []Request {
-	l := &s.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append(append([]Request(nil), l.ring[l.next:]...), l.ring[:l.next]...)
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return append([]Request{}, s.log.last...)
 }
 
 // Totals returns the totals of all requests since the start.
@@ -137,34 +124,12 @@ func (s *Server) DroppedLines() int { return s.Totals().DroppedLines }
 
 // WaitRequests returns nil as soon as n ingest requests have ended, or ctx's error.
 func (s *Server) WaitRequests(ctx context.Context, n int) error {
-	changes := func() <-chan struct{} {
-		s.log.mu.Lock()
-		defer s.log.mu.Unlock()
-		return s.log.changed
-	}
-	return waitFor(ctx, changes, func() bool { return s.Totals().Requests >= n })
+	return s.log.noted.wait(ctx, func() bool { return s.Totals().Requests >= n })
 }
 
 // WaitRows returns nil as soon as a table holds n rows, visible or not, or ctx's error.
 func (s *Server) WaitRows(ctx context.Context, database, table string, n int) error {
-	return waitFor(ctx, s.store.changes, func() bool { return s.store.stored(database, table) >= n })
-}
-
-// waitFor returns nil as soon as done is true, or ctx's error. It calls done at first and whenever the
-// channel that changes returns is closed. It gets the channel before it calls done, so that no change
-// between the two is missed.
-func waitFor(ctx context.Context, changes func() <-chan struct{}, done func() bool) error {
-	for {
-		next := changes()
-		if done() {
-			return nil
-		}
-		select {
-		case <-next:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return s.store.changed.wait(ctx, func() bool { return s.store.stored(database, table) >= n })
 }
 
 // withoutToken returns a copy of the headers in which a hash replaces the token: it shows that a token

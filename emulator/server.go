@@ -96,11 +96,14 @@ func New(o Options) *Server {
 	if err := o.Schema.Check(); err != nil {
 		panic(fmt.Errorf("check schema: %w", err))
 	}
-	s := &Server{opt: o, closing: make(chan struct{})}
+	s := &Server{
+		opt: o, closing: make(chan struct{}),
+		store:   store{tables: make(map[tableKey]*tableRows)},
+		tokens:  tokens{opt: o, grants: make(map[string]grant)},
+		log:     requestLog{keep: o.KeepRequests, totals: Totals{ByStatus: make(map[int]int)}},
+		console: console{running: make(map[*running]struct{})},
+	}
 	s.catalog.Set(o.Schema, time.Time{})
-	s.store.init()
-	s.tokens.init(o)
-	s.log.init(o.KeepRequests)
 	s.pages = s.routes()
 	return s
 }

@@ -208,9 +208,6 @@ func (k *console) begin(c *call, limit time.Duration) (end func()) {
 	one := &running{c.w.Header().Get("x-ms-client-request-id"), cancel}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.running == nil {
-		k.running = make(map[*running]struct{})
-	}
 	k.running[one] = struct{}{}
 	return func() {
 		k.mu.Lock()

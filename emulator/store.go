@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,9 +23,14 @@ type Row struct {
 	// caller's own.
 	Raw []byte
 
+	origin
+}
+
+// origin is what all rows of a request have in common.
+type origin struct {
 	format *format
 	shape  *shape
-	at     any // time.Time: when it was stored
+	at     any // time.Time: when they were stored
 }
 
 // MarshalJSON returns the row as an object with the table's columns where the schema has some; else
@@ -45,12 +51,10 @@ func (r Row) Fields() []string {
 type chunk struct {
 	body    []byte // nil: discarded
 	gzip    bool
-	format  *format
-	shape   *shape
 	rows    int
 	rawLen  int
 	visible time.Time
-	at      any // time.Time: when it was stored
+	origin
 }
 
 type tableKey struct{ database, table string } // the database in lower case
@@ -64,12 +68,12 @@ type tableRows struct {
 type store struct {
 	mu      sync.Mutex
 	tables  map[tableKey]*tableRows
-	changed chan struct{} // closed, and made anew, by each commit
+	changed signal
 }
 
-func (st *store) init() {
-	st.tables = make(map[tableKey]*tableRows)
-	st.changed = make(chan struct{})
+// of returns the rows of a table; one that was never written to has none. The caller holds the lock.
+func (st *store) of(database, table string) *tableRows {
+	return cmp.Or(st.tables[tableKey{strings.ToLower(database), table}], &tableRows{})
 }
 
 // commit stores the chunk c, which has all records of one request, in the table t and wakes those who
@@ -93,8 +97,7 @@ func (st *store) commit(t target, c chunk, o Options) {
 	rows.name.Requests++
 	rows.name.RawBytes += int64(c.rawLen)
 	rows.chunks = append(rows.chunks, c)
-	close(st.changed)
-	st.changed = make(chan struct{})
+	st.changed.fire()
 }
 
 // visible returns the chunks (each has the records of one request) of a table that readers may see by
@@ -102,11 +105,7 @@ func (st *store) commit(t target, c chunk, o Options) {
 func (st *store) visible(database, table string) []chunk {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	rows := st.tables[tableKey{strings.ToLower(database), table}]
-	if rows == nil {
-		return nil
-	}
-	return rows.seen()
+	return st.of(database, table).seen()
 }
 
 // seen returns the chunks (each has the records of one request) that readers may see by now. The
@@ -146,7 +145,7 @@ func (c chunk) each(yield func(Row) bool) error {
 		body = []byte(string([]rune(string(body)))) // one U+FFFD for each invalid byte
 	}
 	_, err := c.format.records(body, func(raw []byte) bool {
-		return yield(Row{Raw: raw, format: c.format, shape: c.shape, at: c.at})
+		return yield(Row{Raw: raw, origin: c.origin})
 	})
 	return err
 }
@@ -191,10 +190,7 @@ func (s *Server) Rows(database, table string) []Row {
 func (s *Server) RowCount(database, table string) int {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
-	if rows := s.store.tables[tableKey{strings.ToLower(database), table}]; rows != nil {
-		return rows.count().Rows
-	}
-	return 0
+	return s.store.of(database, table).count().Rows
 }
 
 // Tables returns the counts of all tables of the schema and of all that were written to, sorted by
@@ -213,21 +209,9 @@ func (s *Server) Tables() []TableCount {
 		counts[key] = rows.count()
 	}
 	s.store.mu.Unlock()
-	var list []TableCount
-	for _, c := range counts {
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b TableCount) int {
+	return slices.SortedFunc(maps.Values(counts), func(a, b TableCount) int {
 		return cmp.Or(strings.Compare(a.Database, b.Database), strings.Compare(a.Table, b.Table))
 	})
-	return list
-}
-
-// changes returns a channel that is closed when the store changes next.
-func (st *store) changes() <-chan struct{} {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.changed
 }
 
 var _ json.Marshaler = Row{}
@@ -244,8 +228,5 @@ func (st *store) drop(database, table string) {
 func (st *store) stored(database, table string) int {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if rows := st.tables[tableKey{strings.ToLower(database), table}]; rows != nil {
-		return rows.name.Rows
-	}
-	return 0
+	return st.of(database, table).name.Rows
 }
