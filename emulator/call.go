@@ -39,32 +39,29 @@ type call struct {
 	r        *http.Request
 	in       io.Reader // the request's body, never nil
 	kind     Kind
-	activity string
 	rec      Request // filled as things become known
 	recorded bool
 
-	path      string          // without the case of its letters
 	cancelled context.Context // ends with the query: its cause is why
 }
 
 // begin returns the call that handles one request. It starts the request's record (c.rec), and sets
 // the answer's x-ms-client-request-id (the client's, or a new one) and x-ms-activity-id headers.
 func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call {
-	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, activity: uuid.NewString(),
-		path: strings.ToLower(wirePath(r)), cancelled: context.Background()}
+	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, cancelled: context.Background()}
 	if r.Body == nil {
 		c.in = http.NoBody
 	}
 	id := r.Header.Get("x-ms-client-request-id")
 	c.rec = Request{
 		Time: time.Now(), Method: r.Method, RawPath: wirePath(r), Query: r.URL.RawQuery,
-		Header: withoutToken(r.Header), ClientRequestID: id, Attempt: attemptOf(id), ActivityID: c.activity,
+		Header: withoutToken(r.Header), ClientRequestID: id, Attempt: attemptOf(id), ActivityID: uuid.NewString(),
 	}
 	if id == "" {
 		id = "unspecified;" + uuid.NewString()
 	}
 	w.Header().Set("x-ms-client-request-id", id)
-	w.Header().Set("x-ms-activity-id", c.activity)
+	w.Header().Set("x-ms-activity-id", c.rec.ActivityID)
 	return c
 }
 
@@ -111,7 +108,7 @@ func (c *call) record(status int) {
 }
 
 // refuse sends the error answer e. It does nothing if e is the value named answered, which stands for
-// a request that a scripted fault has answered already. Before it answers, it reads up to drainLimit
+// a request that has its answer already. Before it answers, it reads up to drainLimit
 // bytes of the rest of the body, so that a client in the middle of its post does not get a reset. It
 // does not if the client waits for 100 Continue before it sends its body.
 func (c *call) refuse(e *refusal) {
@@ -123,7 +120,7 @@ func (c *call) refuse(e *refusal) {
 	}
 	maps.Copy(c.w.Header(), e.header)
 	c.rec.Code, c.rec.Message = e.code, e.detail
-	body, ctype := e.render(c.w.Header().Get("x-ms-client-request-id"), c.activity, acceptsJSON(c.r.Header))
+	body, ctype := e.render(c.w.Header().Get("x-ms-client-request-id"), c.rec.ActivityID, acceptsJSON(c.r.Header))
 	c.send(e.status, ctype, body)
 }
 

@@ -26,7 +26,7 @@ type refusal struct {
 	header      http.Header
 }
 
-// answered stands for a request that needs no answer any more: a fault gave one.
+// answered stands for a request that needs no answer any more: it has one, or a fault gave one.
 var answered = &refusal{}
 
 const (
@@ -143,27 +143,26 @@ func byStatus(status int) *refusal {
 // oneAPI is the error document of the service, its fields in its order.
 type oneAPI struct {
 	Error struct {
-		Code      string     `json:"code"`
-		Message   string     `json:"message"`
-		Type      string     `json:"@type"`
-		Detail    string     `json:"@message"`
-		Context   apiContext `json:"@context"`
-		Permanent bool       `json:"@permanent"`
-
+		apiError
 		Inner *innerError `json:"innererror,omitempty"`
 	} `json:"error"`
 }
 
+// apiError is what both errors of a document have.
+type apiError struct {
+	Code      string     `json:"code"`
+	Message   string     `json:"message"`
+	Type      string     `json:"@type"`
+	Detail    string     `json:"@message"`
+	Context   apiContext `json:"@context"`
+	Permanent bool       `json:"@permanent"`
+}
+
 // innerError is what exactly is wrong with a query.
 type innerError struct {
-	Code         string     `json:"code"`
-	Message      string     `json:"message"`
-	Type         string     `json:"@type"`
-	Detail       string     `json:"@message"`
-	Context      apiContext `json:"@context"`
-	Permanent    bool       `json:"@permanent"`
-	ErrorCode    string     `json:"@errorCode"`
-	ErrorMessage string     `json:"@errorMessage"`
+	apiError
+	ErrorCode    string `json:"@errorCode"`
+	ErrorMessage string `json:"@errorMessage"`
 }
 
 type apiContext struct {
@@ -193,14 +192,12 @@ func (e *refusal) render(requestID, activity string, acceptsJSON bool) (body []b
 			e.message, e.detail, requestID, activity, now), textType
 	}
 	var doc oneAPI
-	doc.Error.Code, doc.Error.Message, doc.Error.Type = e.code, e.message, e.typ
-	doc.Error.Detail, doc.Error.Permanent = e.detail, e.permanent
-	doc.Error.Context = apiContext{
+	doc.Error.apiError = apiError{e.code, e.message, e.typ, e.detail, apiContext{
 		Timestamp: now, ServiceAlias: "EMULATOR", MachineName: mgmt.NodeID, ProcessName: "Kusto.WinSvc.Svc",
 		ProcessID: os.Getpid(), ThreadID: 1, ClientRequestID: requestID, ActivityID: activity, SubActivityID: activity,
 		ActivityType: "DN.StreamingIngestCommand", ParentActivityID: activity,
 		ActivityStack: fmt.Sprintf("(Activity stack: CRID=%s ARID=%s > DN.StreamingIngestCommand/%s)", requestID, activity, activity),
-	}
+	}, e.permanent}
 	if e.inner != nil {
 		inner := *e.inner
 		inner.Context = doc.Error.Context

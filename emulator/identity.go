@@ -11,39 +11,34 @@ import (
 // identityToken answers a request for a token of a managed identity, as the Azure instance metadata
 // service does. A request with the X-Identity-Header of App Service instead of Metadata is accepted
 // too.
-func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
+func (c *call) identityToken() *refusal {
+	s, r := c.s, c.r
 	s.tokens.calls.Add(1)
-	c := s.begin(KindToken, w, r)
 	if c.interrupted(OnArrival, nil) {
-		return
+		return answered
 	}
-	refuse := func(status int, name, text string) {
-		body := kql.JSON(map[string]string{"error": name, "error_description": text})
-		c.refuse(&refusal{status: status, text: string(body), contentType: jsonType})
+	invalid := func(text string) *refusal {
+		body := kql.JSON(map[string]string{"error": "invalid_request", "error_description": text})
+		return &refusal{status: http.StatusBadRequest, text: string(body), contentType: jsonType}
 	}
 	q := r.URL.Query()
 	resource := q.Get("resource")
 	who, known := s.tokens.identity(q)
 	switch {
 	case r.Method != http.MethodGet:
-		c.refuse(wrongMethod(r.Method, http.MethodGet))
-		return
+		return wrongMethod(r.Method, http.MethodGet)
 	case r.Header.Get("Metadata") != "true" && r.Header.Get("X-Identity-Header") == "":
-		refuse(http.StatusBadRequest, "invalid_request", "Required metadata header not specified")
-		return
+		return invalid("Required metadata header not specified")
 	case resource == "" || q.Get("api-version") == "":
-		refuse(http.StatusBadRequest, "invalid_request", "Required query variable 'resource' or 'api-version' is missing")
-		return
+		return invalid("Required query variable 'resource' or 'api-version' is missing")
 	case !known:
-		refuse(http.StatusBadRequest, "invalid_request", "Identity not found")
-		return
+		return invalid("Identity not found")
 	}
 	if bad := s.tokens.checkResource(resource); bad != nil {
-		c.refuse(bad.refusal())
-		return
+		return bad.refusal()
 	}
 	if c.interrupted(BeforeCommit, nil) {
-		return
+		return answered
 	}
 	token, expires := s.tokens.issue(who)
 	seconds := strconv.FormatInt(int64(s.opt.TokenLifetime.Seconds()), 10)
@@ -52,6 +47,7 @@ func (s *Server) identityToken(w http.ResponseWriter, r *http.Request) {
 		"ext_expires_in": seconds, "not_before": strconv.FormatInt(expires.Add(-s.opt.TokenLifetime).Unix(), 10),
 		"resource": resource, "token_type": "Bearer",
 	}))
+	return answered
 }
 
 // systemAssigned is the client behind tokens of a machine's own identity.

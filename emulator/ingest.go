@@ -19,52 +19,47 @@ type target struct {
 	shape    *shape
 }
 
-// ingest handles one streaming ingestion request. rawDB and rawTable are segments of its path, still
-// percent-encoded. Everything is checked before anything is stored, and what can be checked without
-// the body is checked before the body is read.
-func (s *Server) ingest(w http.ResponseWriter, r *http.Request, rawDB, rawTable string) {
-	c := s.begin(KindIngest, w, r)
+// ingest handles one streaming ingestion request and returns its refusal, or answered. rawDB and
+// rawTable are segments of its path, still percent-encoded. Everything is checked before anything is
+// stored, and what can be checked without the body is checked before the body is read.
+func (c *call) ingest(rawDB, rawTable string) *refusal {
+	s := c.s
 	underWay := s.log.enter()
 	defer s.log.leave()
 	c.describe(rawDB, rawTable)
 
 	if c.interrupted(OnArrival, nil) {
-		return
+		return answered
 	}
 	if s.opt.MaxConcurrent > 0 && underWay > s.opt.MaxConcurrent {
-		c.refuse(throttled(s.opt.RetryAfter))
-		return
+		return throttled(s.opt.RetryAfter)
 	}
 	t, bad := c.admit()
 	if bad != nil {
-		c.refuse(bad)
-		return
+		return bad
 	}
-	c.take(t)
+	return c.take(t)
 }
 
 // take reads the body, checks it, stores its rows in the table t and answers with 200. Each refusal
-// before the commit leaves the store unchanged. A scripted fault may answer instead, also after it.
-func (c *call) take(t target) {
+// leaves the store unchanged. A scripted fault may answer instead, also after the commit.
+func (c *call) take(t target) *refusal {
 	s := c.s
 	body, bad := c.readBody()
 	if bad != nil {
-		c.refuse(bad)
-		return
+		return bad
 	}
 	raw, release, bad := c.decode(body)
 	defer release()
 	if bad != nil {
-		c.refuse(bad)
-		return
+		return bad
 	}
 	got, bad := c.check(t, raw)
 	if bad != nil {
-		c.refuse(bad)
-		return
+		return bad
 	}
 	if c.interrupted(BeforeCommit, raw) {
-		return
+		return answered
 	}
 	c.rec.Records, c.rec.Dropped, c.rec.Stored = got.rows, got.dropped, true
 	now := time.Now()
@@ -72,10 +67,10 @@ func (c *call) take(t target) {
 		body: body, gzip: isGzip(c.r.Header), rows: got.rows, rawLen: len(raw), visible: now.Add(s.opt.VisibilityDelay),
 		origin: origin{t.format, t.shape, now.UTC()},
 	}, s.opt)
-	if c.interrupted(AfterCommit, raw) {
-		return
+	if !c.interrupted(AfterCommit, raw) {
+		c.send(http.StatusOK, jsonType, []byte(accepted))
 	}
-	c.send(http.StatusOK, jsonType, []byte(accepted))
+	return answered
 }
 
 // describe records database, table, format and mapping as the request states them, unchecked: faults

@@ -92,24 +92,24 @@ type tokenError struct {
 // token answers a token request of the client credentials flow (RFC 6749, section 4.4) in version v
 // of the endpoint. A scripted fault may answer instead, on arrival or before the token is issued. The
 // tenant is only logged.
-func (s *Server) token(w http.ResponseWriter, r *http.Request, tenant string, v tokenVersion) {
+func (c *call) token(tenant string, v tokenVersion) *refusal {
+	s := c.s
 	s.tokens.calls.Add(1)
-	c := s.begin(KindToken, w, r)
 	if c.interrupted(OnArrival, nil) {
-		return
+		return answered
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	resource, bad := s.checkTokenCall(r, v)
+	c.w.Header().Set("Cache-Control", "no-store")
+	resource, bad := s.checkTokenCall(c.r, v)
 	if bad != nil {
-		c.refuse(bad.refusal())
-		return
+		return bad.refusal()
 	}
 	if c.interrupted(BeforeCommit, nil) {
-		return
+		return answered
 	}
-	token, expires := s.tokens.issue(r.PostFormValue("client_id"))
+	token, expires := s.tokens.issue(c.r.PostFormValue("client_id"))
 	c.send(http.StatusOK, jsonType, tokenAnswer(v, token, resource, s.opt.TokenLifetime, expires))
 	s.opt.Logger.Debug("token issued", "tenant", tenant, "elapsed", time.Since(c.rec.Time))
+	return answered
 }
 
 // checkTokenCall checks a token request and its client secret or client assertion. v is the version of
@@ -207,21 +207,20 @@ func tokenAnswer(v tokenVersion, token, resource string, lifetime time.Duration,
 
 // authMetadata answers with the document from which clients learn where to get tokens: from this
 // server itself. A scripted fault may answer instead.
-func (s *Server) authMetadata(w http.ResponseWriter, r *http.Request) {
-	c := s.begin(KindMetadata, w, r)
+func (c *call) authMetadata() *refusal {
 	if c.interrupted(OnArrival, nil) || c.interrupted(BeforeCommit, nil) {
-		return
+		return answered
 	}
-	if r.Method != http.MethodGet {
-		c.refuse(wrongMethod(r.Method, http.MethodGet))
-		return
+	if c.r.Method != http.MethodGet {
+		return wrongMethod(c.r.Method, http.MethodGet)
 	}
-	resource := cmp.Or(s.opt.TokenResource, "https://kusto.kusto.windows.net")
-	login := hereURL(r)
+	resource := cmp.Or(c.s.opt.TokenResource, "https://kusto.kusto.windows.net")
+	login := hereURL(c.r)
 	body := kql.JSON(map[string]any{"AzureAD": map[string]any{
 		"LoginEndpoint": login, "LoginMfaRequired": false,
 		"KustoClientAppId": "db662dc1-0cfe-4e1c-a843-19a68e65be58", "KustoClientRedirectUri": "http://localhost",
 		"KustoServiceResourceId": resource, "FirstPartyAuthorityUrl": login + "/f8cdef31-a31e-4b4a-93e4-5f571e91255a",
 	}})
 	c.send(http.StatusOK, jsonType, body)
+	return answered
 }

@@ -107,9 +107,9 @@ func (c *call) answerV1(all []*result, bad *failure) {
 	status := resultOf("Timestamp:datetime, Severity:int, SeverityName:string, StatusCode:int, StatusDescription:string, Count:int, RequestId:guid, ActivityId:guid, SubActivityId:guid, ClientActivityId:string")
 	id := c.w.Header().Get("x-ms-client-request-id")
 	if bad == nil {
-		status.Add(time.Now(), 4, "Info", 0, "Query completed successfully", 1, c.activity, c.activity, c.activity, id)
+		status.Add(time.Now(), 4, "Info", 0, "Query completed successfully", 1, c.rec.ActivityID, c.rec.ActivityID, c.rec.ActivityID, id)
 	} else {
-		status.Add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.activity, c.activity, c.activity, id)
+		status.Add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.rec.ActivityID, c.rec.ActivityID, c.rec.ActivityID, id)
 	}
 	contents := resultOf("Ordinal:long, Kind:string, Name:string, Id:string, PrettyName:string")
 	doc := dataSet1{}
@@ -175,12 +175,8 @@ type (
 		ErrorReportingPlacement placement
 	}
 	dataTable struct {
-		FrameType string
-		TableId   int //nolint:revive // as the service spells it
-		TableKind string
-		TableName string
-		Columns   []column2
-		Rows      []any
+		tableHeader
+		Rows []any
 	}
 	tableHeader struct {
 		FrameType string
@@ -227,7 +223,7 @@ func (c *call) answerV2(all []*result, bad *failure, f form) {
 	}
 	frames := []any{
 		dataSetHeader{"DataSetHeader", f.progressive, "v2.0", f.fragments, f.errors},
-		dataTable{"DataTable", 0, "QueryProperties", "@ExtendedProperties", properties.v2(), properties.cells()},
+		dataTable{tableHeader{"DataTable", 0, "QueryProperties", "@ExtendedProperties", properties.v2()}, properties.cells()},
 	}
 	for i, r := range all {
 		frames = append(frames, c.primary(i+1, r, f)...)
@@ -238,7 +234,7 @@ func (c *call) answerV2(all []*result, bad *failure, f form) {
 	}
 	information := c.completion(bad)
 	frames = append(frames,
-		dataTable{"DataTable", len(all) + 1, "QueryCompletionInformation", "QueryCompletionInformation", information.v2(), information.cells()},
+		dataTable{tableHeader{"DataTable", len(all) + 1, "QueryCompletionInformation", "QueryCompletionInformation", information.v2()}, information.cells()},
 		dataSetCompletion{"DataSetCompletion", bad != nil, false, errs})
 	var out bytes.Buffer
 	for i, frame := range frames {
@@ -268,7 +264,7 @@ func (c *call) primary(id int, r *result, f form) []any {
 		rows = append(rows, errorRow{errs})
 	}
 	if !f.fragments && !f.progressive {
-		return []any{dataTable{"DataTable", id, "PrimaryResult", "PrimaryResult", r.v2(), rows}}
+		return []any{dataTable{tableHeader{"DataTable", id, "PrimaryResult", "PrimaryResult", r.v2()}, rows}}
 	}
 	frames := []any{tableHeader{"TableHeader", id, "PrimaryResult", "PrimaryResult", r.v2()}}
 	frames = append(frames, fragments(id, rows, f.progressive)...)
@@ -283,7 +279,7 @@ func (c *call) primary(id int, r *result, f form) []any {
 func (c *call) partial(bad *failure) json.RawMessage {
 	e := &refusal{status: http.StatusOK, code: "LimitsExceeded", message: badRequestText, detail: bad.text(),
 		typ: "Kusto.Data.Exceptions.KustoServicePartialQueryFailureLimitsExceededException"}
-	body, _ := e.render(c.w.Header().Get("x-ms-client-request-id"), c.activity, true)
+	body, _ := e.render(c.w.Header().Get("x-ms-client-request-id"), c.rec.ActivityID, true)
 	return body
 }
 
@@ -292,17 +288,18 @@ func (c *call) partial(bad *failure) json.RawMessage {
 func (c *call) completion(bad *failure) *result {
 	r := resultOf("Timestamp:datetime, ClientRequestId:string, ActivityId:guid, SubActivityId:guid, ParentActivityId:guid, Level:int, LevelName:string, " +
 		"StatusCode:int, StatusCodeName:string, EventType:int, EventTypeName:string, Payload:string")
-	add := func(level int, levelName string, status int, statusName string, event int, eventName, payload string) {
-		r.Add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.activity, c.activity, c.activity, level, levelName, status, statusName, event, eventName, payload)
+	add := func(level int, levelName string, status int, statusName, payload string) {
+		r.Add(time.Now(), c.w.Header().Get("x-ms-client-request-id"), c.rec.ActivityID, c.rec.ActivityID, c.rec.ActivityID, level, levelName, status, statusName, 4, "QueryInfo", payload)
 	}
 	if bad != nil {
-		add(2, "Error", tooLargeStatus, bad.code, 4, "QueryInfo", string(kql.JSON(struct {
+		text := kql.JSON(struct {
 			Count int
 			Text  string
-		}{1, bad.text()})))
-		return r
+		}{1, bad.text()})
+		add(2, "Error", tooLargeStatus, bad.code, string(text))
+	} else {
+		add(4, "Info", 0, "S_OK (0)", `{"Count":1,"Text":"Query completed successfully"}`)
 	}
-	add(4, "Info", 0, "S_OK (0)", 4, "QueryInfo", `{"Count":1,"Text":"Query completed successfully"}`)
 	return r
 }
 

@@ -125,24 +125,30 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	named := strings.Split(strings.TrimPrefix(wire, "/"), "/") // with the case of names
 	switch {
 	case len(seg) == 5 && strings.HasPrefix(path, "/v1/rest/ingest/"):
-		s.ingest(w, r, named[3], named[4])
+		s.handle(KindIngest, w, r, func(c *call) *refusal { return c.ingest(named[3], named[4]) })
 	case path == "/v1/rest/mgmt":
-		s.serveQuery(w, r, KindMgmt)
+		s.handle(KindMgmt, w, r, (*call).ask)
 	case path == "/v1/rest/query", path == "/v2/rest/query":
-		s.serveQuery(w, r, KindQuery)
+		s.handle(KindQuery, w, r, (*call).ask)
 	case path == "/v1/rest/auth/metadata":
-		s.authMetadata(w, r)
+		s.handle(KindMetadata, w, r, (*call).authMetadata)
 	case len(seg) == 3 && seg[1] == "oauth2" && seg[2] == "token":
-		s.token(w, r, named[0], v1Token)
+		s.handle(KindToken, w, r, func(c *call) *refusal { return c.token(named[0], v1Token) })
 	case path == "/metadata/identity/oauth2/token":
-		s.identityToken(w, r)
+		s.handle(KindToken, w, r, (*call).identityToken)
 	case len(seg) == 4 && strings.Join(seg[1:], "/") == "v2.0/.well-known/openid-configuration":
 		s.openID(w, r, named[0])
 	case len(seg) == 4 && seg[1] == "oauth2" && seg[2] == "v2.0" && seg[3] == "token":
-		s.token(w, r, named[0], v2Token)
+		s.handle(KindToken, w, r, func(c *call) *refusal { return c.token(named[0], v2Token) })
 	default:
 		s.pages.ServeHTTP(w, r)
 	}
+}
+
+// handle begins a call, has f answer it and sends the refusal that f returns, or nothing for answered.
+func (s *Server) handle(kind Kind, w http.ResponseWriter, r *http.Request, f func(*call) *refusal) {
+	c := s.begin(kind, w, r)
+	c.refuse(f(c))
 }
 
 // wirePath returns the request's path as it came over the wire, with its escapes. A request made in

@@ -103,57 +103,51 @@ func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 	return min(d, longestTimeout), nil
 }
 
-// serveQuery answers a query (/v1/rest/query, /v2/rest/query) or a command (/v1/rest/mgmt). A scripted
+// ask answers a query (/v1/rest/query, /v2/rest/query) or a command (/v1/rest/mgmt). A scripted
 // fault may delay it or answer instead. A command whose time is over after that is not started,
 // because it may change the schema; a query is evaluated and checks its time at the end.
-func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request, kind Kind) {
-	c := s.begin(kind, w, r)
+func (c *call) ask() *refusal {
+	s := c.s
 	q, bad := c.readAsked()
 	c.rec.Database = q.DB
 	p, err := q.read()
 	if p.ClientRequestId != "" {
 		c.identify(p.ClientRequestId)
 	}
-	limit, badLimit := p.timeout(kind)
+	limit, badLimit := p.timeout(c.kind)
 	defer s.console.begin(c, cmp.Or(limit, queryTimeout))() // limit is 0 if the option was invalid
 	if c.interrupted(OnArrival, []byte(q.CSL)) {
-		return
+		return answered
 	}
 	if bad != nil {
-		c.refuse(bad)
-		return
+		return bad
 	}
-	principal, ok := s.tokens.principal(r.Header)
+	principal, ok := s.tokens.principal(c.r.Header)
 	if !ok {
-		c.refuse(s.unauthorized())
-		return
+		return s.unauthorized()
 	}
 	if err != nil {
-		badLimit = badText("BadRequest", "The properties of the request are invalid: "+err.Error())
+		return badText("BadRequest", "The properties of the request are invalid: "+err.Error())
 	}
 	if badLimit != nil {
-		c.refuse(badLimit)
-		return
+		return badLimit
 	}
 	if c.interrupted(BeforeCommit, []byte(q.CSL)) {
-		return
+		return answered
 	}
-	if bad := c.overdue(); bad != nil && kind == KindMgmt {
-		c.refuse(bad)
-		return
+	if bad := c.overdue(); bad != nil && c.kind == KindMgmt {
+		return bad
 	}
-	s.console.remember(Asked{kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
+	s.console.remember(Asked{c.kind, q.DB, q.CSL, principal, c.rec.Header, c.rec.Query})
 	se := &session{call: c, Session: mgmt.Session{Host: hosted{s}, Catalog: &s.catalog, Delay: s.opt.SchemaDelay, Caller: principal}, options: p.Options}
-	se.ReadOnly = r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
-	if bad := se.Open(q.DB, kind == KindQuery); bad != nil {
-		c.refuse(refusalOf(bad))
-		return
+	se.ReadOnly = c.r.Header.Values("x-ms-readonly") != nil || p.Options["request_readonly"] == true
+	if bad := se.Open(q.DB, c.kind == KindQuery); bad != nil {
+		return refusalOf(bad)
 	}
-	if kind == KindMgmt {
-		se.command(q.CSL)
-		return
+	if c.kind == KindMgmt {
+		return se.command(q.CSL)
 	}
-	se.query(q.CSL, p)
+	return se.query(q.CSL, p)
 }
 
 // Asked is a query or a command of an authenticated principal.
@@ -284,26 +278,24 @@ func (c *call) readAsked() (q asked, bad *refusal) {
 
 // command runs a management command, applies the query operators that follow it behind a pipe, and
 // answers.
-func (se *session) command(text string) {
+func (se *session) command(text string) *refusal {
 	a, rest, err := se.Run(text)
-	if err == nil {
-		r := &result{Result: *a}
-		if rest != "" {
-			var t *kql.Table
-			if t, err = kql.Pipe(se.cancelled, rest, tableOf(r), se); err == nil {
-				r = resultOfTable(t)
-			}
-		}
-		if err == nil {
-			se.answerMgmt(r)
-			return
-		}
-	}
 	if bad, ok := errors.AsType[*mgmt.Refusal](err); ok {
-		se.refuse(refusalOf(bad))
-		return
+		return refusalOf(bad)
 	}
-	se.refuse(queryRefusal(err))
+	if err != nil {
+		return queryRefusal(err)
+	}
+	r := &result{Result: *a}
+	if rest != "" {
+		t, err := kql.Pipe(se.cancelled, rest, tableOf(r), se)
+		if err != nil {
+			return queryRefusal(err)
+		}
+		r = resultOfTable(t)
+	}
+	se.answerMgmt(r)
+	return answered
 }
 
 // refusalOf converts the refusal of a command to an HTTP answer.
@@ -383,15 +375,13 @@ const (
 // query evaluates a query and answers it, in the version that the path of the request names. A query
 // that is cancelled or over its time limit is refused once its evaluation has ended. A result above
 // the limits on rows and bytes is cut, and the answer reports that.
-func (se *session) query(text string, p properties) {
+func (se *session) query(text string, p properties) *refusal {
 	tables, err := kql.Run(se.cancelled, text, p.literals(), se)
 	if bad := se.overdue(); bad != nil {
-		se.refuse(bad)
-		return
+		return bad
 	}
 	if err != nil {
-		se.refuse(queryRefusal(err))
-		return
+		return queryRefusal(err)
 	}
 	var all []*result
 	var bad *failure
@@ -405,11 +395,12 @@ func (se *session) query(text string, p properties) {
 		}
 		all = append(all, r)
 	}
-	if strings.HasPrefix(se.path, "/v1/") {
+	if strings.HasPrefix(strings.ToLower(wirePath(se.r)), "/v1/") {
 		se.answerV1(all, bad)
-		return
+	} else {
+		se.answerV2(all, bad, se.form())
 	}
-	se.answerV2(all, bad, se.form())
+	return answered
 }
 
 // truncate cuts a result to the limits on its rows and bytes and returns the error to report; nil when
@@ -464,6 +455,6 @@ func queryRefusal(err error) *refusal {
 		return badText("LimitsExceeded", err.Error())
 	}
 	e := badText("General_BadRequest", "Request is invalid and cannot be processed: "+err.Error())
-	e.inner = &innerError{Code: code, Message: words, Type: typ, Detail: err.Error(), Permanent: true, ErrorCode: code, ErrorMessage: words}
+	e.inner = &innerError{apiError{Code: code, Message: words, Type: typ, Detail: err.Error(), Permanent: true}, code, words}
 	return e
 }

@@ -87,7 +87,7 @@ func (c *call) misanswer(f Fault) {
 		c.send(f.Status, "", nil)
 		return
 	}
-	body, ctype := e.render(h.Get("x-ms-client-request-id"), c.activity, f.As != AsText)
+	body, ctype := e.render(h.Get("x-ms-client-request-id"), c.rec.ActivityID, f.As != AsText)
 	ctype = cmp.Or(f.Type, ctype)
 	if f.Truncate || f.Size != 0 || f.Trickle > 0 {
 		c.sendOddly(f, ctype, body)
