@@ -48,7 +48,7 @@ func avroRecords(body []byte, emit func(raw []byte) bool) (t tally, _ error) {
 }
 
 // plain converts a decoded Avro value to one that encoding/json can write: times as RFC 3339,
-// durations as hh:mm:ss.fffffff, decimals as text, bytes as text where they are valid UTF-8 and else
+// durations as timespans, decimals as text, bytes as text where they are valid UTF-8 and else
 // in base64, NaN and infinities as text. Maps and lists are changed in place.
 func plain(value any) any {
 	switch v := value.(type) {
@@ -77,18 +77,10 @@ func plain(value any) any {
 		return fmt.Sprintf("%x-%x-%x-%x-%x", v[:4], v[4:6], v[6:8], v[8:10], v[10:])
 	case time.Time:
 		return v.UTC().Format(time.RFC3339Nano)
-	case time.Duration:
-		return timespan(v)
-	case *big.Rat:
-		digits, _ := v.FloatPrec()
-		return v.FloatString(digits)
+	case time.Duration, *big.Rat:
+		return kql.Written(v, "")
 	case fmt.Stringer:
 		return v.String()
 	}
 	return value
-}
-
-// timespan writes a duration as hh:mm:ss.fffffff, in ticks of 100 ns.
-func timespan(d time.Duration) string {
-	return fmt.Sprintf("%02d:%02d:%02d.%07d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60, d%time.Second/100)
 }

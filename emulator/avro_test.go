@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/avro"
 	"github.com/twmb/avro/ocf"
 
+	"kusto-agent/emulator/internal/kql"
 	"kusto-agent/emulator/internal/mgmt"
 )
 
@@ -142,5 +143,14 @@ func TestAvroRefused(t *testing.T) {
 	f(container(t, `"long"`, nil, 1), "BadRequest_InvalidBlob")
 	if n := s.RowCount("d", "t"); n != 0 {
 		t.Errorf("%d rows were stored", n)
+	}
+}
+
+// TestAvroDurations: a duration is a timespan as the service writes one, also below zero and above a day.
+func TestAvroDurations(t *testing.T) {
+	for d, want := range map[time.Duration]string{26 * time.Hour: `"1.02:00:00"`, -90 * time.Minute: `"-01:30:00"`, 100: `"00:00:00.0000001"`} {
+		if got := string(kql.JSON(plain(d))); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
 	}
 }

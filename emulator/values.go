@@ -5,11 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
-	"math"
-	"regexp"
-	"strconv"
 	"strings"
-	"time"
 
 	"kusto-agent/emulator/internal/kql"
 	"kusto-agent/emulator/internal/mgmt"
@@ -134,25 +130,13 @@ func (sh *shape) fromObject(c Column, object json.RawMessage) json.RawMessage {
 	return convert(c.Type, object)
 }
 
-var (
-	guids     = regexp.MustCompile(`^(?i:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})$`)
-	timespans = regexp.MustCompile(`^-?(?:(?:\d+\.)?\d{1,2}:\d{2}:\d{2}(?:\.\d{1,7})?|\d+(?:\.\d+)?(?:d|h|m|s|ms|microsecond|tick)s?)$`)
-	dates     = []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
-		"2006-01-02 15:04:05.999999999", "2006-01-02T15:04Z07:00", "2006-01-02 15:04", "2006-01-02",
-		time.RFC822, time.RFC822Z, time.RFC850, time.RFC1123, time.RFC1123Z}
-)
-
-// convert converts v, which is nil for a missing value, to the column type typ. What does not fit
-// becomes null; a missing string becomes "", and a string that is too long is cut.
+// convert converts v, which is nil for a missing value, to the column type typ, as a query reads it
+// later. What does not fit becomes null; a missing string becomes "", and a string that is too long is
+// cut.
 func convert(typ string, v json.RawMessage) json.RawMessage {
 	missing := len(v) == 0 || string(v) == "null"
-	text := string(v)
-	if !missing && v[0] == '"' {
-		json.Unmarshal(v, &text) // v is valid JSON and a string
-	}
+	text, _ := kql.ValueOf("string", v).(string) // nil for a missing value
 	switch {
-	case typ == "string" && missing:
-		return quote("")
 	case typ == "string":
 		return quote(cut(text))
 	case missing || typ == "dynamic" && len(v) > maxValue:
@@ -160,49 +144,11 @@ func convert(typ string, v json.RawMessage) json.RawMessage {
 	case typ == "dynamic":
 		return v
 	}
-	return scalar(typ, strings.TrimSpace(text))
-}
-
-// scalar converts a text to a value of a type other than string and dynamic; null when it does not
-// fit.
-func scalar(typ, text string) json.RawMessage {
-	switch typ {
-	case "int", "long":
-		bits := map[string]int{"int": 32, "long": 64}[typ]
-		if n, err := strconv.ParseInt(text, 10, bits); err == nil {
-			return strconv.AppendInt(nil, n, 10)
-		}
-	case "real":
-		if x, err := strconv.ParseFloat(text, 64); err == nil {
-			if math.IsNaN(x) || math.IsInf(x, 0) {
-				return quote(text)
-			}
-			return strconv.AppendFloat(nil, x, 'g', -1, 64)
-		}
-	case "bool":
-		if b, err := strconv.ParseBool(strings.ToLower(text)); err == nil {
-			return strconv.AppendBool(nil, b)
-		}
-	case "decimal":
-		if kql.ValueOf("decimal", quote(text)) != nil {
-			return quote(text)
-		}
-	case "guid":
-		if guids.MatchString(text) {
-			return quote(strings.ToLower(text))
-		}
-	case "timespan":
-		if timespans.MatchString(text) {
-			return quote(text)
-		}
-	case "datetime":
-		for _, layout := range dates {
-			if t, err := time.Parse(layout, text); err == nil {
-				return quote(t.UTC().Format("2006-01-02T15:04:05.0000000Z"))
-			}
-		}
+	value := kql.ValueOf(typ, v)
+	if value != nil && (typ == "decimal" || typ == "timespan") { // they keep the form in which they were sent
+		return quote(strings.TrimSpace(text))
 	}
-	return null
+	return kql.Written(value, typ)
 }
 
 func quote(s string) json.RawMessage { return kql.JSON(s) }
