@@ -26,7 +26,7 @@ func Split(text string) []Statement {
 	var all []Statement
 	var before []piece // statements that prepare the next queries
 	used := false      // a query followed them
-	for _, p := range pieces(text) {
+	for _, p := range pieces(text, false) {
 		if p.leads && used {
 			before, used = nil, false
 		}
@@ -53,15 +53,7 @@ func Complete(text string) bool {
 	if strings.HasSuffix(strings.ReplaceAll(text, "\r", ""), "\n\n\n") {
 		return true
 	}
-	s := scanner{text: text}
-	var all []piece
-	for {
-		p, ok := s.next(true)
-		if !ok {
-			break
-		}
-		all = append(all, p)
-	}
+	all := pieces(text, true)
 	return len(all) == 0 || all[len(all)-1].closed && !all[len(all)-1].prepares()
 }
 
@@ -92,16 +84,13 @@ func (p piece) prepares() bool {
 }
 
 // pieces returns the parts of text between semicolons and blank lines, without empty ones. Those
-// inside of strings, comments and brackets do not count.
-func pieces(text string) (all []piece) {
+// inside of strings, comments and brackets do not count. typed is that of scanner.next.
+func pieces(text string, typed bool) (all []piece) {
 	s := scanner{text: text}
-	for {
-		p, ok := s.next(false)
-		if !ok {
-			return all
-		}
+	for p, ok := s.next(typed); ok; p, ok = s.next(typed) {
 		all = append(all, p)
 	}
+	return all
 }
 
 // scanner reads a text from piece to piece.
@@ -253,10 +242,8 @@ func isSpace(c byte) bool { return strings.IndexByte(space, c) >= 0 }
 
 // lineEnd returns the length of the first line of text, without its line feed.
 func lineEnd(text string) int {
-	if i := strings.IndexByte(text, '\n'); i >= 0 {
-		return i
-	}
-	return len(text)
+	line, _, _ := strings.Cut(text, "\n")
+	return len(line)
 }
 
 // firstWord returns the first word of text after comments and space, in lower case, with a leading
