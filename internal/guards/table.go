@@ -34,6 +34,8 @@ type guard struct {
 func parse(text string) (all []*guard, err error) {
 	for i, part := range strings.Split(text, "\n\n") {
 		g := &guard{}
+		target := ""
+		keys := map[string]*string{"kind": &g.Kind, "guard": &g.Name, "file": &g.File, "test": &target, "why": &g.Why}
 		var was, is []string
 		empty := true
 		for line := range strings.Lines(part) {
@@ -46,16 +48,8 @@ func parse(text string) (all []*guard, err error) {
 				was = append(was, line[1:])
 			case line[0] == '+':
 				is = append(is, line[1:])
-			case found && key == "kind":
-				g.Kind = value
-			case found && key == "guard":
-				g.Name = value
-			case found && key == "file":
-				g.File = value
-			case found && key == "test":
-				g.Package, g.Tests, _ = strings.Cut(value, " ")
-			case found && key == "why":
-				g.Why = value
+			case found && keys[key] != nil:
+				*keys[key] = value
 			default:
 				return nil, fmt.Errorf("entry %d: line %q: want kind, guard, file, test, why, - or +", i+1, line)
 			}
@@ -64,6 +58,7 @@ func parse(text string) (all []*guard, err error) {
 		if empty {
 			continue
 		}
+		g.Package, g.Tests, _ = strings.Cut(target, " ")
 		g.Old, g.New = strings.Join(was, "\n"), strings.Join(is, "\n")
 		if g.Kind == "" || g.Name == "" || g.File == "" || g.Tests == "" || g.Why == "" || g.Old == "" || g.Old == g.New {
 			return nil, fmt.Errorf("entry %d (%q): something is missing", i+1, g.Name)
