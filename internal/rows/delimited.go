@@ -9,6 +9,7 @@ import (
 
 // delimited prints CSV and TSV.
 type delimited struct {
+	unheld
 	p    *printer
 	sep  byte
 	cell func(cell json.RawMessage) string
@@ -51,19 +52,13 @@ func (d *delimited) print() error {
 	return err
 }
 
-func (d *delimited) flush() error { return nil }
-func (d *delimited) end() error   { return nil }
-
 // csvCell returns a cell for CSV. A null is nothing, an empty text "". Other texts are quoted if RFC
 // 4180 requires it, or if they begin or end with a space.
 func (p *printer) csvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return ""
 	}
-	text := query.CellText(cell)
-	if p.o.Screen {
-		text = seen(text)
-	}
+	text := p.text(query.CellText(cell))
 	if text != "" && !strings.ContainsAny(text, ",\"\r\n") && text[0] != ' ' && text[len(text)-1] != ' ' {
 		return text
 	}
@@ -77,9 +72,5 @@ func (p *printer) tsvCell(cell json.RawMessage) string {
 	if IsNull(cell) {
 		return `\N`
 	}
-	text := tsvEscapes.Replace(query.CellText(cell))
-	if p.o.Screen {
-		text = seen(text)
-	}
-	return text
+	return p.text(tsvEscapes.Replace(query.CellText(cell)))
 }

@@ -8,7 +8,10 @@ import (
 )
 
 // markdown prints tables as GitHub reads them.
-type markdown struct{ p *printer }
+type markdown struct {
+	unheld
+	p *printer
+}
 
 var markdownEscapes = strings.NewReplacer("\\", `\\`, "|", `\|`, "\r\n", "<br>", "\n", "<br>", "\r", "<br>",
 	"<", "&lt;", "&", "&amp;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
@@ -45,17 +48,10 @@ func (m *markdown) row(_ []query.Column, cells []json.RawMessage) error {
 
 // text escapes a text for a cell of a Markdown table.
 func (m *markdown) text(text string) string {
-	text = markdownEscapes.Replace(text)
-	if m.p.o.Screen {
-		text = seen(text)
-	}
-	return text
+	return m.p.text(markdownEscapes.Replace(text))
 }
 
 func (m *markdown) print(cells []string) error {
 	_, err := m.p.w.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 	return err
 }
-
-func (m *markdown) flush() error { return nil }
-func (m *markdown) end() error   { return nil }

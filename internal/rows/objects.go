@@ -11,6 +11,7 @@ import (
 // objects prints an object a row, its members in the order of the columns and its
 // values as they came, but on one line.
 type objects struct {
+	unheld
 	p     *printer
 	array bool
 	rows  int
@@ -65,17 +66,15 @@ func (o *objects) row(_ []query.Column, cells []json.RawMessage) error {
 	return o.p.w.WriteByte('\n')
 }
 
-func (o *objects) flush() error { return nil }
-
 // end closes the array, if the rows form one.
 func (o *objects) end() error {
 	if !o.array {
 		return nil
 	}
+	closing := "]\n"
 	if o.rows == 0 {
-		_, err := o.p.w.WriteString("[]\n")
-		return err
+		closing = "[]\n"
 	}
-	_, err := o.p.w.WriteString("]\n")
+	_, err := o.p.w.WriteString(closing)
 	return err
 }

@@ -135,6 +135,12 @@ type form interface {
 	end() error
 }
 
+// unheld is what forms have in common that hold nothing and print nothing behind the last row.
+type unheld struct{}
+
+func (unheld) flush() error { return nil }
+func (unheld) end() error   { return nil }
+
 // printer is what all forms have in common.
 type printer struct {
 	o      Options
@@ -196,6 +202,14 @@ func IsNull(cell json.RawMessage) bool { return len(cell) == 0 || string(cell) =
 // isNumber says that the values of a type are numbers, which stand to the right.
 func isNumber(typ string) bool {
 	return slices.Contains([]string{"int", "long", "real", "decimal"}, typ)
+}
+
+// text returns the text of a cell, or of a name, which cannot steer a terminal if one reads it.
+func (p *printer) text(text string) string {
+	if p.o.Screen {
+		return seen(text)
+	}
+	return text
 }
 
 // name returns the name of a column for a header, as name:type if the option Types is set.

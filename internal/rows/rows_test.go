@@ -104,6 +104,9 @@ func TestSteering(t *testing.T) {
 			t.Errorf("%s changes the text in a file: %q", form, file)
 		}
 	}
+	if got, _ := printed(t, Options{Form: TSV, Screen: true}, "a", "[[\"\x9b\"]]"); got != "a\n[\"\ufffd\"]\n" {
+		t.Errorf("%q", got)
+	}
 	if got, _ := printed(t, Options{Form: CSV, Screen: true}, "a", `["one\ntwo\tthree"]`); got != "a\n\"one\ntwo\tthree\"\n" {
 		t.Errorf("%q", got)
 	}

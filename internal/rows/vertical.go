@@ -13,6 +13,7 @@ import (
 
 // vertical prints a line for each cell, under a line for each row.
 type vertical struct {
+	unheld
 	p     *printer
 	names []string // as wide as the widest
 }
@@ -43,6 +44,3 @@ func (v *vertical) row(columns []query.Column, cells []json.RawMessage) error {
 	}
 	return nil
 }
-
-func (v *vertical) flush() error { return nil }
-func (v *vertical) end() error   { return nil }
