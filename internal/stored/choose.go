@@ -25,41 +25,47 @@ const shown = 20
 // prints the first of them on w. all says that the user passed --all: then the filter must be
 // empty, and otherwise it must not.
 func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
-	if err := l.meant(all); err != nil {
-		return nil, err
-	}
-	c := &Choice{}
 	l.Out = outputTo(w)
-	err := l.Each(dir, func(e *spool.Entry) error {
-		if e.Payload == nil {
-			return nil
-		}
-		if c.IDs = append(c.IDs, e.Payload.ID.String()); len(c.IDs) > shown {
-			return nil
-		}
-		return l.Row(e)
+	return l.choose(all, l.Out, l.Total.Words, func(take func(id string, show func() error) error) error {
+		return l.Each(dir, func(e *spool.Entry) error {
+			if e.Payload == nil {
+				return nil
+			}
+			return take(e.Payload.ID.String(), func() error { return l.Row(e) })
+		})
 	})
-	c.Text = l.Total.Words()
-	return c, l.rest(len(c.IDs), err, l.Out)
 }
 
 // Choose returns the ids of the records in the quarantine folder dir that the filter selects, and
 // prints the first of them on w. all says that the user passed --all: then the filter must be
 // empty, and otherwise it must not.
 func (l *Records) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
-	if err := l.meant(all); err != nil {
+	l.Out, l.Words = outputTo(w), w
+	return l.choose(all, l.Out, l.Sum, func(take func(id string, show func() error) error) error {
+		return l.Each(dir, func(e *quarantine.Entry) error {
+			return take(e.ID(), func() error { return l.Row(e) })
+		})
+	})
+}
+
+// choose returns what each passes to take: the id of an entry, and a function that prints it, which is
+// called for the first of them. text says how much it is, after each. It flushes out.
+func (f *Filter) choose(all bool, out console.Output, text func() string, each func(take func(id string, show func() error) error) error) (*Choice, error) {
+	if err := f.meant(all); err != nil {
 		return nil, err
 	}
 	c := &Choice{}
-	l.Out, l.Words = outputTo(w), w
-	err := l.Each(dir, func(e *quarantine.Entry) error {
-		if c.IDs = append(c.IDs, e.ID()); len(c.IDs) > shown {
+	err := each(func(id string, show func() error) error {
+		if c.IDs = append(c.IDs, id); len(c.IDs) > shown {
 			return nil
 		}
-		return l.Row(e)
+		return show()
 	})
-	c.Text = l.Sum()
-	return c, l.rest(len(c.IDs), err, l.Out)
+	c.Text = text()
+	if n := len(c.IDs); n > shown {
+		fmt.Fprintf(out, "… and %d more\n", n-shown)
+	}
+	return c, out.End(err)
 }
 
 func outputTo(w io.Writer) console.Output {
@@ -78,15 +84,6 @@ func (f *Filter) meant(all bool) error {
 		return exit.Usagef("--all and a choice of some exclude each other")
 	}
 	return nil
-}
-
-// rest prints how many of the n selected entries were not shown, and flushes out. It returns err,
-// the error of the listing before, or an error of writing, with its exit code.
-func (f *Filter) rest(n int, err error, out console.Output) error {
-	if n > shown {
-		fmt.Fprintf(out, "… and %d more\n", n-shown)
-	}
-	return out.End(err)
 }
 
 // Confirm asks the user on w to confirm, unless yes is set. It returns nil if the answer is yes,

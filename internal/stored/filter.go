@@ -83,13 +83,12 @@ func (f *Filter) Payload(e *spool.Entry) bool {
 	if p == nil {
 		return false
 	}
-	p.Inputs(func(input string, _ int) { f.note(input, p.Route) })
-	if !among(f.IDs, p.ID.String()) || !f.to(p.Route) || !f.at(e.Spooled) {
-		return false
-	}
 	chosen := len(f.Inputs) == 0
-	p.Inputs(func(input string, _ int) { chosen = chosen || slices.Contains(f.Inputs, input) })
-	return chosen
+	p.Inputs(func(input string, _ int) {
+		f.note(input, p.Route)
+		chosen = chosen || slices.Contains(f.Inputs, input)
+	})
+	return chosen && among(f.IDs, p.ID.String()) && f.to(p.Route) && f.at(e.Spooled)
 }
 
 // Record reports whether the filter selects a record of quarantine; false for a line that cannot be
@@ -104,10 +103,7 @@ func (f *Filter) Record(e *quarantine.Entry) bool {
 // to reports whether the filter selects data for this route, by its cluster and table. A table is
 // given as Table or Database.Table.
 func (f *Filter) to(r record.Route) bool {
-	if f.Cluster != "" && f.Cluster != r.Cluster {
-		return false
-	}
-	return among(f.Tables, r.Table) || slices.Contains(f.Tables, r.Database+"."+r.Table)
+	return (f.Cluster == "" || f.Cluster == r.Cluster) && (among(f.Tables, r.Table) || slices.Contains(f.Tables, r.Database+"."+r.Table))
 }
 
 func (f *Filter) at(t time.Time) bool {
@@ -151,12 +147,7 @@ func among(all []string, one string) bool { return len(all) == 0 || slices.Conta
 // missing returns an error that names the IDs of the filter that are not in found; nil if all are.
 // what begins the message, and command is the one that lists the IDs.
 func (f *Filter) missing(found map[string]bool, what, command string) error {
-	var not []string
-	for _, id := range f.IDs {
-		if !found[id] {
-			not = append(not, id)
-		}
-	}
+	not := slices.DeleteFunc(slices.Clone(f.IDs), func(id string) bool { return found[id] })
 	if len(not) == 0 {
 		return nil
 	}

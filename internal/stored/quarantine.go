@@ -2,6 +2,7 @@ package stored
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -90,10 +91,6 @@ func (l *Records) Row(e *quarantine.Entry) error {
 			return err
 		}
 	}
-	file := e.Path
-	if file == "" {
-		file = e.Rejected.File.ID.String()
-	}
 	message := e.Message
 	if e.Redacted {
 		message = "(redacted) " + message
@@ -101,13 +98,9 @@ func (l *Records) Row(e *quarantine.Entry) error {
 	if e.Perhaps != "" {
 		message = "(perhaps stored, batch " + e.Perhaps + ") " + message
 	}
-	code := e.Code
-	if code == "" {
-		code = "-"
-	}
 	return console.Row(l.Out, recordColumns, []string{
-		e.ID(), e.Time.UTC().Format(time.RFC3339), e.File.Input, string(e.Reason), file,
-		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), code, console.Shortened(message, 100),
+		e.ID(), e.Time.UTC().Format(time.RFC3339), e.File.Input, string(e.Reason), cmp.Or(e.Path, e.Rejected.File.ID.String()),
+		strconv.FormatInt(e.Offset, 10), strconv.FormatInt(e.Length, 10), cmp.Or(e.Code, "-"), console.Shortened(message, 100),
 	})
 }
 

@@ -449,11 +449,11 @@ func (l *Payloads) Export(dir, to string) error {
 // exists.
 func writeNew(path string, body []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return exit.With(exit.Failed, err)
+	if err == nil {
+		_, err = f.Write(body)
+		err = errors.Join(err, f.Close())
 	}
-	_, err = f.Write(body)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
 	return nil

@@ -39,15 +39,12 @@ func Waits(s *telemetry.Status) func(record.Route) string {
 				continue
 			}
 			text := "its route is " + r.State
-			if r.Hold != nil {
-				if r.Hold.Code != "" {
-					text += ": " + r.Hold.Code
-				}
-				if r.Hold.Message != "" {
-					text += ": " + r.Hold.Message
-				}
-				if r.Hold.Fix != "" {
-					text += "; " + r.Hold.Fix
+			if r.Hold == nil {
+				return text
+			}
+			for _, more := range [][2]string{{": ", r.Hold.Code}, {": ", r.Hold.Message}, {"; ", r.Hold.Fix}} {
+				if more[1] != "" {
+					text += more[0] + more[1]
 				}
 			}
 			return text
