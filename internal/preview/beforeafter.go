@@ -93,28 +93,29 @@ func (b *beforeAfter) record(one *pipeline.Tried) error {
 // fates returns in words what becomes of a record, such as "sent as it is" or "left out: blank".
 // There can be several, since one record of the file can become several, or none.
 func fates(one *pipeline.Tried) (all []string) {
-	if one.Message != "" {
-		all = append(all, "quarantine, "+string(one.Reason))
-	}
-	for i, reason := range one.LeftOut {
-		if !slices.Contains(one.LeftOut[:i], reason) {
-			all = append(all, leftOutBy(reason))
+	add := func(fate string) {
+		if !slices.Contains(all, fate) {
+			all = append(all, fate)
 		}
+	}
+	if one.Message != "" {
+		add("quarantine, " + string(one.Reason))
+	}
+	for _, reason := range one.LeftOut {
+		add(leftOutBy(reason))
 	}
 	switch {
 	case len(one.After) == 0:
 	case len(one.ChangedBy) > 0:
-		for i, rule := range one.ChangedBy {
-			if !slices.Contains(one.ChangedBy[:i], rule) {
-				all = append(all, "sent, changed by "+rule)
-			}
+		for _, rule := range one.ChangedBy {
+			add("sent, changed by " + rule)
 		}
 	case one.Unparsed:
-		all = append(all, "sent, not as it should be")
+		add("sent, not as it should be")
 	case one.Unchanged():
-		all = append(all, "sent as it is")
+		add("sent as it is")
 	default:
-		all = append(all, "sent")
+		add("sent")
 	}
 	return all
 }
@@ -148,9 +149,11 @@ func (b *beforeAfter) show(one *pipeline.Tried) {
 		fmt.Fprintln(b.Out)
 	}
 	b.more = true
-	for i, line := range wordsOf(fmt.Sprintf("at %d: %s", one.Start, telemetry.Printable(head)), 2) {
+	for i, line := range console.Wrapped(fmt.Sprintf("at %d: %s", one.Start, telemetry.Printable(head)), textWidth-2) {
 		if i == 0 {
 			line = b.Out.Paint("1", line)
+		} else {
+			line = "  " + line
 		}
 		fmt.Fprintln(b.Out, line)
 	}
@@ -199,19 +202,6 @@ func cutAt(text string, width int) (lines []string) {
 	return append(lines, text)
 }
 
-// wordsOf breaks text between words into lines of at most textWidth characters. Lines after the
-// first begin with indent spaces.
-func wordsOf(text string, indent int) []string {
-	var lines []string
-	for _, line := range console.Wrapped(text, textWidth-indent) {
-		if len(lines) > 0 {
-			line = strings.Repeat(" ", indent) + line
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
 // document returns the JSON document of a record for --json: its place in the file, its bytes
 // before and after, and what was done to it. Bytes that are not UTF-8 are in base64, under a name
 // with "_base64".
@@ -233,12 +223,7 @@ func (b *beforeAfter) document(one *pipeline.Tried) map[string]any {
 		delete(doc, "after")
 		doc["after_base64"] = one.After
 	}
-	if doc["left_out"] = one.LeftOut; one.LeftOut == nil {
-		doc["left_out"] = []string{}
-	}
-	if doc["changed_by"] = one.ChangedBy; one.ChangedBy == nil {
-		doc["changed_by"] = []string{}
-	}
+	doc["left_out"], doc["changed_by"] = append([]string{}, one.LeftOut...), append([]string{}, one.ChangedBy...)
 	if one.Message != "" {
 		doc["quarantined"] = map[string]string{"reason": string(one.Reason), "message": one.Message}
 	}
