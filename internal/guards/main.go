@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -57,12 +58,9 @@ func run(ctx context.Context, out io.Writer, root, only string) error {
 	if err != nil {
 		return err
 	}
-	chosen := make([]*guard, 0, len(all))
-	for _, g := range all {
-		if wanted.MatchString(g.File + "\n" + g.Name + "\n" + g.Package + "\n" + g.Tests) {
-			chosen = append(chosen, g)
-		}
-	}
+	chosen := slices.DeleteFunc(slices.Clone(all), func(g *guard) bool {
+		return !wanted.MatchString(g.File + "\n" + g.Name + "\n" + g.Package + "\n" + g.Tests)
+	})
 	work, err := os.MkdirTemp("", "guards")
 	if err != nil {
 		return err

@@ -56,17 +56,6 @@ func (t *trial) takeOut(ctx context.Context, g *guard) error {
 // event is what is read of a line of go test -json.
 type event struct{ Action, Test, Output, FailedBuild string }
 
-// builds returns what the compiler printed, from out, the output of go test -json.
-func builds(out []byte) (text string) {
-	for line := range bytes.Lines(out) {
-		var e event
-		if json.Unmarshal(line, &e) == nil && e.Action == "build-output" {
-			text += e.Output
-		}
-	}
-	return text
-}
-
 // test runs the tests of a guard and returns the name of the first that fails; "" if all pass.
 // overlay is a file for go test -overlay, or "" for the source as it is. It is an error if no test
 // matches, or if the source does not build.
@@ -87,15 +76,17 @@ func (t *trial) test(ctx context.Context, g *guard, overlay string) (failed stri
 	if err != nil && !errors.As(err, &ended) {
 		return "", err
 	}
-	running, ran := "", false
+	running, ran, built, broken := "", false, "", false // built: what the compiler printed
 	for line := range bytes.Lines(out) {
 		var e event
 		if json.Unmarshal(line, &e) != nil {
 			continue
 		}
 		switch {
+		case e.Action == "build-output":
+			built += e.Output
 		case e.FailedBuild != "" || e.Action == "build-fail":
-			return "", fmt.Errorf("it does not build: %s%s", said.Bytes(), builds(out))
+			broken = true
 		case e.Action == "run":
 			running, ran = e.Test, true
 		case e.Action == "fail" && e.Test != "" && failed == "":
@@ -103,6 +94,8 @@ func (t *trial) test(ctx context.Context, g *guard, overlay string) (failed stri
 		}
 	}
 	switch {
+	case broken:
+		return "", fmt.Errorf("it does not build: %s%s", said.Bytes(), built)
 	case !ran:
 		return "", fmt.Errorf("no test of %s matches %q: %s%s", g.Package, g.Tests, said.Bytes(), out)
 	case err != nil && failed == "": // the process died, for example by a panic: the running test has failed

@@ -3,6 +3,7 @@ package rows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,12 +37,11 @@ type Resources struct {
 // query and of the resources that the query has used. It ignores all other rows.
 func (a *About) Note(t *query.Table, row []json.RawMessage) {
 	cell := func(name string) string {
-		for i, c := range t.Columns {
-			if c.Name == name && i < len(row) {
-				return query.CellText(row[i])
-			}
+		i := slices.IndexFunc(t.Columns, func(c query.Column) bool { return c.Name == name })
+		if i < 0 || i >= len(row) {
+			return ""
 		}
-		return ""
+		return query.CellText(row[i])
 	}
 	switch t.Kind {
 	case "QueryProperties":
