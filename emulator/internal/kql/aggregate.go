@@ -51,14 +51,6 @@ func valuesOf(e expression, rows [][]any) []any {
 	return all
 }
 
-// numeric panics with a Fault, which ends the query, unless the expression is a number or a timespan.
-// name is that of the aggregate, for the message.
-func numeric(name string, e expression) {
-	if !isNumber(e.typ) && e.typ != "timespan" {
-		panic(semantic("%s(): wants numbers or timespans, not %s", name, e.typ))
-	}
-}
-
 // init fills aggregateFunctions. Each local function here makes, for some aggregates, the function
 // make of their entries.
 func init() {
@@ -83,8 +75,10 @@ func init() {
 		}
 	}
 	sum := func(args []expression) (string, func([][]any) any) {
-		numeric("sum", args[0])
 		typ := args[0].typ
+		if !isNumber(typ) && typ != "timespan" {
+			panic(semantic("sum(): wants numbers or timespans, not %s", typ))
+		}
 		if typ == "int" {
 			typ = "long"
 		}
@@ -361,32 +355,36 @@ func (s *scope) grouped(t *Table, a *aggregates, columns []assignment, several i
 		}
 	}
 	out.Columns = distinctNames(out.Columns)
-	groups, heads, order := make(map[string][][]any), make(map[string][]any), []string{}
+	type group struct {
+		head []any // the values of by
+		rows [][]any
+	}
+	groups, order := make(map[string]*group), []*group{}
 	for _, row := range t.Rows {
 		head := make([]any, len(by))
 		for i, b := range by {
 			head[i] = b.of(row)
 		}
-		k := keyOf(head)
-		if heads[k] == nil {
-			heads[k] = head
-			order = append(order, k)
+		g := groups[keyOf(head)]
+		if g == nil {
+			g = &group{head: head}
+			groups[keyOf(head)], order = g, append(order, g)
 		}
-		groups[k] = append(groups[k], row)
+		g.rows = append(g.rows, row)
 		s.made(len(by))
 	}
 	if !grouped && len(order) == 0 {
-		order, heads[""] = []string{""}, []any{}
+		order = append(order, &group{})
 	}
-	for _, k := range order {
+	for _, g := range order {
 		values := make([]any, len(a.slots))
 		for i, of := range a.slots {
-			values[i] = of(groups[k])
+			values[i] = of(g.rows)
 		}
-		row := slices.Clone(heads[k])
+		row := slices.Clone(g.head)
 		for i, one := range columns {
 			if i == several {
-				row = append(row, a.rowOf(groups[k])...)
+				row = append(row, a.rowOf(g.rows)...)
 			} else {
 				row = append(row, one.of(values))
 			}

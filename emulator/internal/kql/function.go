@@ -112,6 +112,16 @@ func converted(typ string, v any) any {
 var spans = map[string]time.Duration{"week": 7 * 24 * time.Hour, "day": 24 * time.Hour, "hour": time.Hour, "minute": time.Minute, "second": time.Second,
 	"millisecond": time.Millisecond, "microsecond": time.Microsecond, "nanosecond": time.Nanosecond}
 
+// periodOf returns the length of a period. For one that is not in spans it panics with a Fault, which
+// ends the query; function names the caller in the message.
+func periodOf(function, unit string) time.Duration {
+	size := spans[unit]
+	if size == 0 {
+		panic(semantic("%s(): '%s' is no period that the emulator knows", function, unit))
+	}
+	return size
+}
+
 // startOf returns the start of the period (year, month, week or day) that contains t, moved by offset
 // periods. A week starts on Sunday.
 func startOf(unit string, t time.Time, offset int) time.Time {
@@ -400,10 +410,7 @@ func dateDiff(v []any) any {
 	case "week":
 		a, b = startOf("week", a, 0), startOf("week", b, 0)
 	}
-	size := spans[unit]
-	if size == 0 {
-		panic(semantic("datetime_diff(): '%s' is no period that the emulator knows", unit))
-	}
+	size := periodOf("datetime_diff", unit)
 	return int64(a.Truncate(size).Sub(b.Truncate(size)) / size) // for weeks, a and b are Sundays now
 }
 
@@ -417,10 +424,7 @@ func dateAdd(v []any) any {
 		last := first.AddDate(0, 1, -1).Day() // of the month
 		return inRange("datetime_add", first.AddDate(0, 0, min(t.Day(), last)-1))
 	}
-	size := spans[unit]
-	if size == 0 {
-		panic(semantic("datetime_add(): '%s' is no period that the emulator knows", unit))
-	}
+	size := periodOf("datetime_add", unit)
 	return inRange("datetime_add", t.Add(time.Duration(wholeArithmetic("*", int64(size), n).(int64))))
 }
 
@@ -677,7 +681,7 @@ func init() {
 			var zero any = int64(0)
 			switch x := v[0].(type) {
 			case time.Duration:
-				return absolute(x)
+				return x.Abs()
 			case float64:
 				return math.Abs(x)
 			}

@@ -163,9 +163,6 @@ func fill(row []any, t *Table) []any {
 	return make([]any, len(t.Columns))
 }
 
-// unionWith reads the tables that the operator union adds to t.
-func (s *scope) unionWith(c *Cursor, t *Table) *Table { return s.union(c, t) }
-
 // union reads the parameters kind and withsource and the tables of a union, and returns the rows of
 // all its tables. first is the table before the bar; nil where the union begins the query. In the
 // column that withsource adds, a table that is given by an expression is called union_arg and its

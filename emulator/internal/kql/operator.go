@@ -20,7 +20,7 @@ func init() {
 		"project": (*scope).project, "project-away": (*scope).projectAway, "project-keep": (*scope).projectKeep,
 		"project-rename": (*scope).projectRename, "extend": (*scope).extend, "distinct": (*scope).distinct,
 		"summarize": (*scope).summarize, "order": (*scope).order, "sort": (*scope).order, "top": (*scope).top,
-		"getschema": (*scope).getSchema, "join": (*scope).join, "union": (*scope).unionWith, "render": (*scope).render,
+		"getschema": (*scope).getSchema, "join": (*scope).join, "union": (*scope).union, "render": (*scope).render,
 	}
 }
 

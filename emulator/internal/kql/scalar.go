@@ -70,45 +70,34 @@ var relations = map[string]func(int) bool{
 // before the operator negates it.
 func (s *scope) comparison(c *Cursor) expression {
 	left := s.sum(c)
-	t := c.Peek()
-	negated := t.is("!")
-	word := t
-	if negated {
-		word = c.after()
-	}
-	op := word.Text
+	begin := c.i
+	negated := c.Sign("!")
+	op := c.Next()
+	test := textTests[op.Text]
 	switch {
-	case !negated && t.Kind == TokSign && relations[t.Text] != nil:
-		c.Next()
-		return relation(t.Text, left, s.sum(c))
-	case !negated && t.Kind == TokSign && (t.Text == "=~" || t.Text == "!~"):
-		c.Next()
-		return textual(t.Text, left, s.sum(c), func(text, part string) bool { return foldEqual(text, part) == (t.Text == "=~") })
-	case word.Kind != TokWord:
-		return left
-	case op == "in":
-		c.i += 1 + count(negated) // the operator, and the ! before it
+	case !negated && op.Kind == TokSign && relations[op.Text] != nil:
+		return relation(op.Text, left, s.sum(c))
+	case !negated && op.is("=~", "!~"):
+		return textual(op.Text, left, s.sum(c), func(text, part string) bool { return strings.EqualFold(text, part) == (op.Text == "=~") })
+	case op.Kind != TokWord: // no comparison
+	case op.Text == "in":
 		return s.in(c, left, negated)
-	case op == "between":
-		c.i += 1 + count(negated)
+	case op.Text == "between":
 		return s.between(c, left, negated)
-	case !negated && op == "matches":
-		c.Next()
+	case !negated && op.Text == "matches":
 		if !c.Word("regex") {
 			panic(c.Fault("want regex"))
 		}
 		return s.matches(c, left)
-	case !negated && (op == "has_any" || op == "has_all"):
-		c.Next()
-		return s.hasSome(c, left, op == "has_all")
-	case textTests[op] != nil:
-		c.i += 1 + count(negated)
-		test := textTests[op]
-		return textual(op, left, s.sum(c), func(text, part string) bool { return test(text, part) != negated })
+	case !negated && (op.Text == "has_any" || op.Text == "has_all"):
+		return s.hasSome(c, left, op.Text == "has_all")
+	case test != nil:
+		return textual(op.Text, left, s.sum(c), func(text, part string) bool { return test(text, part) != negated })
 	case negated:
-		c.Next()
+		c.i = begin + 1
 		panic(c.Fault("the emulator does not know this operator"))
 	}
+	c.i = begin
 	return left
 }
 
@@ -211,7 +200,7 @@ func (s *scope) in(c *Cursor, left expression, negated bool) expression {
 		x, ok1 := scalarOf(a).(string)
 		y, ok2 := scalarOf(b).(string)
 		if fold && ok1 && ok2 {
-			return foldEqual(x, y)
+			return strings.EqualFold(x, y)
 		}
 		return compareNullable("==", relations["=="], true, a, b)
 	}
@@ -387,7 +376,7 @@ func arithmetic(op string, a, b any) any {
 				if y == 0 {
 					return overflow(op)
 				}
-				return ((x % y) + absolute(y)) % absolute(y)
+				return ((x % y) + y.Abs()) % y.Abs()
 			}
 			return time.Duration(wholeArithmetic(op, int64(x), int64(y)).(int64))
 		}
@@ -407,14 +396,6 @@ func arithmetic(op string, a, b any) any {
 		return decimalArithmetic(op, x, y)
 	}
 	return realArithmetic(op, asReal(a), asReal(b))
-}
-
-// absolute returns a timespan without its sign.
-func absolute(d time.Duration) time.Duration {
-	if d < 0 {
-		return -d
-	}
-	return d
 }
 
 // inRange returns t, or ends the query when its year is not between 1 and 9999.

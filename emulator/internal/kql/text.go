@@ -23,8 +23,6 @@ func folded(test func(text, part string) bool) func(text, part string) bool {
 	return func(text, part string) bool { return test(strings.ToLower(text), strings.ToLower(part)) }
 }
 
-func foldEqual(a, b string) bool { return strings.EqualFold(a, b) }
-
 // A term is a run of letters and digits with none beside it.
 func hasTerm(text, part string) bool       { return within(text, part, true, true) }
 func hasTermPrefix(text, part string) bool { return within(text, part, true, false) }

@@ -316,10 +316,8 @@ func decimalOf(text string) *big.Rat {
 	if m == nil || len(text) > 100 {
 		return nil
 	}
-	if m[2] != "" {
-		if e, err := strconv.Atoi(m[2]); err != nil || e < -maxExponent || e > maxExponent {
-			return nil
-		}
+	if e, err := strconv.Atoi(cmp.Or(m[2], "0")); err != nil || e < -maxExponent || e > maxExponent {
+		return nil
 	}
 	d, _ := new(big.Rat).SetString(text) // it matches the pattern, so it is valid
 	return d
