@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"compress/gzip"
 	"compress/zlib"
 	"context"
@@ -48,10 +49,7 @@ type call struct {
 // begin returns the call that handles one request. It starts the request's record (c.rec), and sets
 // the answer's x-ms-client-request-id (the client's, or a new one) and x-ms-activity-id headers.
 func (s *Server) begin(kind Kind, w http.ResponseWriter, r *http.Request) *call {
-	c := &call{s: s, w: w, r: r, in: r.Body, kind: kind, cancelled: context.Background()}
-	if r.Body == nil {
-		c.in = http.NoBody
-	}
+	c := &call{s: s, w: w, r: r, in: cmp.Or(r.Body, io.ReadCloser(http.NoBody)), kind: kind, cancelled: context.Background()}
 	id := r.Header.Get("x-ms-client-request-id")
 	c.rec = Request{
 		Time: time.Now(), Method: r.Method, RawPath: wirePath(r), Query: r.URL.RawQuery,

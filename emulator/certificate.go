@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -23,11 +24,7 @@ func certificates(now time.Time) (authority []byte, server tls.Certificate, err 
 		NotBefore: from, NotAfter: to, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, MaxPathLenZero: true,
 	}
-	rootKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, server, err
-	}
-	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, rootKey.Public(), rootKey)
+	rootDER, rootKey, err := signed(root, root, nil)
 	if err != nil {
 		return nil, server, err
 	}
@@ -37,14 +34,19 @@ func certificates(now time.Time) (authority []byte, server tls.Certificate, err 
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, server, err
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), rootKey)
+	der, key, err := signed(leaf, root, rootKey)
 	if err != nil {
 		return nil, server, err
 	}
 	authority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: rootDER})
 	return authority, tls.Certificate{Certificate: [][]byte{der, rootDER}, PrivateKey: key}, nil
+}
+
+// signed makes a key and the certificate for it, which is signed by the key of its parent; by itself
+// where that is nil.
+func signed(template, parent *x509.Certificate, by *ecdsa.PrivateKey) (der []byte, key *ecdsa.PrivateKey, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err == nil {
+		der, err = x509.CreateCertificate(rand.Reader, template, parent, key.Public(), cmp.Or(by, key))
+	}
+	return der, key, err
 }

@@ -169,10 +169,7 @@ func closes(comma rune, rest []byte) bool {
 // trimLineEnds removes the blank lines before a record and the line end behind it.
 func trimLineEnds(b []byte) []byte {
 	for {
-		rest, ok := bytes.CutPrefix(b, []byte("\n"))
-		if !ok {
-			rest, ok = bytes.CutPrefix(b, []byte("\r\n"))
-		}
+		rest, ok := bytes.CutPrefix(bytes.TrimPrefix(b, []byte("\r")), []byte("\n"))
 		if !ok {
 			break
 		}

@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -106,11 +107,11 @@ func (c *call) answerV1(all []*result, bad *failure) {
 	properties.Add(all[0].visualizationOf())
 	status := resultOf("Timestamp:datetime, Severity:int, SeverityName:string, StatusCode:int, StatusDescription:string, Count:int, RequestId:guid, ActivityId:guid, SubActivityId:guid, ClientActivityId:string")
 	id := c.w.Header().Get("x-ms-client-request-id")
-	if bad == nil {
-		status.Add(time.Now(), 4, "Info", 0, "Query completed successfully", 1, c.rec.ActivityID, c.rec.ActivityID, c.rec.ActivityID, id)
-	} else {
-		status.Add(time.Now(), 2, "Error", tooLargeStatus, bad.text(), 1, c.rec.ActivityID, c.rec.ActivityID, c.rec.ActivityID, id)
+	severity, name, code, words := 4, "Info", 0, "Query completed successfully"
+	if bad != nil {
+		severity, name, code, words = 2, "Error", tooLargeStatus, bad.text()
 	}
+	status.Add(time.Now(), severity, name, code, words, 1, c.rec.ActivityID, c.rec.ActivityID, c.rec.ActivityID, id)
 	contents := resultOf("Ordinal:long, Kind:string, Name:string, Id:string, PrettyName:string")
 	doc := dataSet1{}
 	add := func(r *result, kind, name string) {
@@ -154,14 +155,9 @@ type form struct {
 // form returns how the request's options want an answer of version 2 to be cut into frames.
 func (se *session) form() form {
 	on := func(option string) bool { return se.options[option] == true }
-	f := form{on("results_v2_fragment_primary_tables"), on("results_progressive_enabled"), on("results_v2_newlines_between_frames"), inData}
-	switch se.options["results_error_reporting_placement"] {
-	case "end_of_table":
-		f.errors = endOfTable
-	case "end_of_dataset":
-		f.errors = endOfDataset
-	}
-	return f
+	place, _ := se.options["results_error_reporting_placement"].(string)
+	placed := map[string]placement{"end_of_table": endOfTable, "end_of_dataset": endOfDataset}[place]
+	return form{on("results_v2_fragment_primary_tables"), on("results_progressive_enabled"), on("results_v2_newlines_between_frames"), cmp.Or(placed, inData)}
 }
 
 // The frames of version 2. Their keys are in the order of the service, which a reader

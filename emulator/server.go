@@ -2,6 +2,7 @@ package emulator
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -49,22 +50,12 @@ type Options struct {
 
 // withDefaults returns the options with the documented defaults in place of zero values.
 func (o Options) withDefaults() Options {
-	setDefault(&o.TokenLifetime, 3599*time.Second)
-	setDefault(&o.MaxBody, 10_000_000)
-	setDefault(&o.MaxDecoded, 4<<20)
-	setDefault(&o.KeepRequests, 10_000)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.TokenLifetime = cmp.Or(o.TokenLifetime, 3599*time.Second)
+	o.MaxBody = cmp.Or(o.MaxBody, 10_000_000)
+	o.MaxDecoded = cmp.Or(o.MaxDecoded, 4<<20)
+	o.KeepRequests = cmp.Or(o.KeepRequests, 10_000)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
-}
-
-// setDefault sets *v to d when it has its type's zero value.
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // Server is the endpoint. All its methods are safe for concurrent use.

@@ -87,10 +87,8 @@ func (p properties) timeout(kind Kind) (time.Duration, *refusal) {
 		return longestTimeout, nil
 	}
 	asked, given := p.Options["servertimeout"]
-	if !given && kind == KindMgmt {
-		return commandTimeout, nil
-	} else if !given {
-		return queryTimeout, nil
+	if !given {
+		return map[Kind]time.Duration{KindQuery: queryTimeout, KindMgmt: commandTimeout}[kind], nil
 	}
 	text, _ := asked.(string)
 	if inner, typed := strings.CutSuffix(text, ")"); typed { // time(00:01:00)

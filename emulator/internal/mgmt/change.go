@@ -397,14 +397,7 @@ func (se *Session) addPrincipals(c *kql.Cursor) *Result {
 		return principals("Table", se.TableOf(name).Ingestors, nil, nil)
 	case of == "database" && slices.Contains([]string{"ingestors", "viewers", "users", "admins"}, role):
 		se.change(func(db *Database) {
-			switch role {
-			case "ingestors":
-				grant(&db.Ingestors)
-			case "admins":
-				grant(&db.Admins)
-			default:
-				grant(&db.Viewers)
-			}
+			grant(map[string]*[]string{"ingestors": &db.Ingestors, "admins": &db.Admins, "viewers": &db.Viewers, "users": &db.Viewers}[role])
 		})
 		return principals("Database "+se.DatabaseName, se.db.Ingestors, se.db.Viewers, se.db.Admins)
 	}

@@ -317,10 +317,8 @@ func (se *Session) showDatabase(c *kql.Cursor) *Result {
 		r := NewResult("DatabaseName:string, TableName:string, ColumnName:string, ColumnType:string")
 		for _, name := range se.tableNames() {
 			r.Add(se.DatabaseName, name, "", "")
-			if t := db.Tables[name]; t != nil {
-				for _, col := range t.Columns {
-					r.Add(se.DatabaseName, name, col.Name, kql.Dotnet[col.Type])
-				}
+			for _, col := range cmp.Or(db.Tables[name], &Table{}).Columns {
+				r.Add(se.DatabaseName, name, col.Name, kql.Dotnet[col.Type])
 			}
 		}
 		return r
