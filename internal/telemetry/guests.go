@@ -17,95 +17,69 @@ type guests struct {
 	most int
 
 	mu     sync.Mutex
-	all    []*guest // the oldest first
-	room   chan struct{}
-	closed chan struct{}
-	close  func()
+	all    []*guest  // the oldest first
+	room   sync.Cond // of mu: a connection has ended or has become idle, or the listener is closed
+	closed bool
 }
 
-// guest is one connection. It leaves when it is closed.
+// guest is one connection.
 type guest struct {
 	net.Conn
-	of    *guests
-	busy  bool // a request is under way; guarded by guests.mu
-	leave func()
+	of   *guests
+	busy bool // a request is under way; guarded by guests.mu
 }
 
 // newGuests returns a listener that keeps at most most connections of ln open, and closes idle ones
 // for new ones.
 func newGuests(ln net.Listener, most int) *guests {
-	g := &guests{Listener: ln, most: most, room: make(chan struct{}, 1), closed: make(chan struct{})}
-	g.close = sync.OnceFunc(func() { close(g.closed) })
+	g := &guests{Listener: ln, most: most}
+	g.room.L = &g.mu
 	return g
 }
 
-// Accept waits for a connection, and then until the number of open connections leaves room for it.
-// It returns net.ErrClosed if the listener is closed while the connection waits.
+// Accept waits for a connection. If there are already g.most, it closes the oldest one without a
+// request in progress; if all have one, it waits for the first that ends or becomes idle. It returns
+// net.ErrClosed if the listener is closed while the connection waits.
 func (g *guests) Accept() (net.Conn, error) {
 	conn, err := g.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &guest{Conn: conn, of: g}
-	c.leave = sync.OnceFunc(func() { g.remove(c) })
-	for !g.admit(c) {
-		select {
-		case <-g.room:
-		case <-g.closed:
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.all) >= g.most {
+		i := slices.IndexFunc(g.all, func(o *guest) bool { return !o.busy })
+		switch {
+		case i >= 0:
+			g.all[i].Conn.Close() // the server notices this and calls Close of the guest
+			g.all = slices.Delete(g.all, i, i+1)
+		case g.closed:
 			conn.Close()
 			return nil, net.ErrClosed
+		default:
+			g.room.Wait()
 		}
 	}
-	return c, nil
-}
-
-// admit adds c to the open connections and returns true. If there are already g.most, it closes the
-// oldest one without a request in progress; if all have one, it returns false.
-func (g *guests) admit(c *guest) bool {
-	var idle *guest
-	g.mu.Lock()
-	if len(g.all) >= g.most {
-		i := slices.IndexFunc(g.all, func(o *guest) bool { return !o.busy })
-		if i < 0 {
-			g.mu.Unlock()
-			return false
-		}
-		idle = g.all[i]
-		g.all = slices.Delete(g.all, i, i+1)
-	}
+	c := &guest{Conn: conn, of: g}
 	g.all = append(g.all, c)
-	g.mu.Unlock()
-	if idle != nil {
-		idle.Conn.Close() // the server notices this and calls Close of the guest
-	}
-	return true
-}
-
-// remove takes a closed connection off the list of open ones and wakes Accept.
-func (g *guests) remove(c *guest) {
-	g.mu.Lock()
-	g.all = slices.DeleteFunc(g.all, func(o *guest) bool { return o == c })
-	g.mu.Unlock()
-	g.tellRoom()
-}
-
-// tellRoom wakes Accept if it waits for the number of connections to fall below the limit.
-func (g *guests) tellRoom() {
-	select {
-	case g.room <- struct{}{}:
-	default:
-	}
+	return c, nil
 }
 
 // Close ends Accept.
 func (g *guests) Close() error {
-	g.close()
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.room.Signal()
 	return g.Listener.Close()
 }
 
 // Close gives the room to another.
 func (c *guest) Close() error {
-	c.leave()
+	c.of.mu.Lock()
+	c.of.all = slices.DeleteFunc(c.of.all, func(o *guest) bool { return o == c })
+	c.of.mu.Unlock()
+	c.of.room.Signal()
 	return c.Conn.Close()
 }
 
@@ -150,7 +124,5 @@ func (c *guest) setBusy(busy bool) {
 	c.of.mu.Lock()
 	c.busy = busy
 	c.of.mu.Unlock()
-	if !busy {
-		c.of.tellRoom()
-	}
+	c.of.room.Signal()
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"kusto-agent/internal/async"
 )
 
 const (
@@ -27,14 +29,14 @@ type LogQueue struct {
 	notice func(dropped uint64) []byte // a line of the log, or nothing
 
 	mu      sync.Mutex
-	lines   []queuedLine  // the first of them is being written
-	bytes   int           // in lines
-	owed    uint64        // lines that could not be written, and were not told yet
-	dropped uint64        // lines that were not written, all in all
-	trust   time.Time     // from when on callers wait for their line
-	closed  bool          // nothing more is taken
-	more    chan struct{} // holds one when there are lines, or when closed
-	ended   chan struct{} // closed when all is written and nothing more is taken
+	lines   []queuedLine    // the first of them is being written
+	bytes   int             // in lines
+	owed    uint64          // lines that could not be written, and were not told yet
+	dropped uint64          // lines that were not written, all in all
+	trust   time.Time       // from when on callers wait for their line
+	closed  bool            // nothing more is taken
+	more    sync.Cond       // of mu: there is a line, or closed
+	ended   <-chan struct{} // closed when all is written and nothing more is taken
 }
 
 // queuedLine is a line and what became of those behind it.
@@ -67,9 +69,9 @@ func NewLogQueue(to *os.File) *LogQueue {
 // the line that says how many lines were dropped; if notice returns nothing, no such line is
 // written.
 func newLogQueue(to io.Writer, notice func(dropped uint64) []byte) *LogQueue {
-	q := &LogQueue{to: to, notice: notice, more: make(chan struct{}, 1), ended: make(chan struct{})}
-	// Ended by Close, or with the process where a write does not return.
-	go q.pass()
+	q := &LogQueue{to: to, notice: notice}
+	q.more.L = &q.mu
+	q.ended = async.Start(q.pass) // ended by Close, or with the process where a write does not return
 	return q
 }
 
@@ -81,11 +83,9 @@ func (q *LogQueue) Write(p []byte) (int, error) {
 	if !wait {
 		return len(p), nil
 	}
-	late := time.NewTimer(logPatience)
-	defer late.Stop()
 	select {
 	case <-written:
-	case <-late.C:
+	case <-time.After(logPatience):
 		q.mu.Lock()
 		q.trust = time.Now().Add(logDistrust)
 		q.mu.Unlock()
@@ -112,36 +112,29 @@ func (q *LogQueue) put(p []byte) (written <-chan struct{}, wait bool) {
 	line := queuedLine{text: bytes.Clone(p), written: make(chan struct{})}
 	q.lines = append(q.lines, line)
 	q.bytes += len(p)
-	q.wake()
+	q.more.Signal()
 	return line.written, !time.Now().Before(q.trust)
 }
 
-// wake wakes pass, the goroutine that writes the lines.
-func (q *LogQueue) wake() {
-	select {
-	case q.more <- struct{}{}:
-	default:
+// next waits for a line and returns it, with how many lines are missing in the log before it. ok is
+// false when the queue is closed and empty.
+func (q *LogQueue) next() (text []byte, owed uint64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.lines) == 0 {
+		if q.closed {
+			return nil, 0, false
+		}
+		q.more.Wait()
 	}
+	return q.lines[0].text, q.owed, true
 }
 
-// pass writes queued lines to the log until the queue is closed and empty; then it closes q.ended.
-// It runs in a goroutine of its own. If lines before a line were dropped (owed), it first writes
-// how many. A line stays in the queue while it is written, and pop removes it.
+// pass writes queued lines to the log until the queue is closed and empty. It runs in a goroutine of
+// its own. If lines before a line were dropped (owed), it first writes how many. A line stays in the
+// queue while it is written, and pop removes it.
 func (q *LogQueue) pass() {
-	defer close(q.ended)
-	for {
-		q.mu.Lock()
-		if len(q.lines) == 0 {
-			closed := q.closed
-			q.mu.Unlock()
-			if closed {
-				return
-			}
-			<-q.more
-			continue
-		}
-		text, owed := q.lines[0].text, q.owed
-		q.mu.Unlock()
+	for text, owed, ok := q.next(); ok; text, owed, ok = q.next() {
 		told := q.writeMissing(owed)
 		failed := !told
 		if told {
@@ -215,12 +208,10 @@ func (q *LogQueue) Missing() uint64 {
 func (q *LogQueue) Close(wait time.Duration) {
 	q.mu.Lock()
 	q.closed = true
-	q.wake()
 	q.mu.Unlock()
-	late := time.NewTimer(wait)
-	defer late.Stop()
+	q.more.Signal()
 	select {
 	case <-q.ended:
-	case <-late.C:
+	case <-time.After(wait):
 	}
 }

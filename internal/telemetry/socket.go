@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/async"
 )
 
 // SocketName is that of the control socket in the state folder.
@@ -63,19 +65,12 @@ func (c *Control) Tried() <-chan struct{} { return c.tried }
 // listenUntil makes the socket and returns its listener. If ctx ends before the disk answers, it
 // returns nil and no error.
 func (c *Control) listenUntil(ctx context.Context) (net.Listener, error) {
-	type result struct {
-		ln  net.Listener
-		err error
-	}
-	made := make(chan result, 1)
-	// Ends when the disk answers, or with the process.
-	go func() {
-		ln, err := c.listen()
-		made <- result{ln, err}
-	}()
+	var ln net.Listener
+	var err error
+	made := async.Start(func() { ln, err = c.listen() }) // ends when the disk answers, or with the process
 	select {
-	case r := <-made:
-		return r.ln, r.err
+	case <-made:
+		return ln, err
 	case <-ctx.Done():
 		return nil, nil
 	}
@@ -132,12 +127,7 @@ func (c *Control) checkMode() error {
 // remove removes the socket from the state folder. If the disk does not answer within lastAnswers
 // (2 s), remove returns; the next agent replaces a socket that stays.
 func (c *Control) remove() {
-	removed := make(chan struct{})
-	// Ends when the disk answers, or with the process.
-	go func() {
-		defer close(removed)
-		_ = os.Remove(c.path())
-	}()
+	removed := async.Start(func() { _ = os.Remove(c.path()) }) // ends when the disk answers, or with the process
 	select {
 	case <-removed:
 	case <-time.After(lastAnswers):
