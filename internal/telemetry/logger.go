@@ -1,12 +1,11 @@
 package telemetry
 
 import (
-	"context"
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -52,7 +51,7 @@ func formOf(cfg LogConfig, f *os.File) form {
 func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	switch f {
 	case asJournal:
-		return slog.New(newJournalHandler(w, level))
+		return slog.New(slog.NewTextHandler(journal{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
 	case asText:
 		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 	}
@@ -95,64 +94,31 @@ func isJournal(f *os.File) bool {
 	return ok && os.Getenv("JOURNAL_STREAM") == fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
-// journalHandler writes text lines that begin with their priority as
-// sd-daemon(3) has it, <6>. The buffer is shared by all that are derived from
-// one handler.
-type journalHandler struct {
-	slog.Handler // writes a line without time and level to the buffer
-	out          *journalOut
-}
+// journal takes lines of a text handler that begin with their level, and writes each, with one Write,
+// as the systemd journal reads it: it begins with its priority, as sd-daemon(3) has it, such as <6>.
+type journal struct{ w io.Writer }
 
-type journalOut struct {
-	mu   sync.Mutex
-	line []byte // guarded by mu
-	w    io.Writer
-}
-
-// Write is called by the text handler while Handle holds the lock.
-func (o *journalOut) Write(p []byte) (int, error) {
-	o.line = append(o.line, p...)
-	return len(p), nil
-}
-
-// newJournalHandler returns a log handler for the systemd journal, which writes lines to w from
-// level up. A line begins with its priority, such as <6>. It has no time and no level, since the
-// journal keeps both itself.
-func newJournalHandler(w io.Writer, level slog.Leveler) journalHandler {
-	out := &journalOut{w: w}
-	// An attribute of a message may have the key time or level too. It stays if it has another type or
-	// is in a group.
-	leaveToJournal := func(groups []string, a slog.Attr) slog.Attr {
-		_, isLevel := a.Value.Any().(slog.Level)
-		own := isLevel && a.Key == slog.LevelKey || a.Value.Kind() == slog.KindTime && a.Key == slog.TimeKey
-		if own && len(groups) == 0 {
-			return slog.Attr{}
-		}
-		return a
+// Write writes one line, with its priority in the place of its level.
+func (j journal) Write(line []byte) (int, error) {
+	first, rest, _ := bytes.Cut(line, []byte(" "))
+	var level slog.Level
+	if err := level.UnmarshalText(bytes.TrimPrefix(first, []byte(slog.LevelKey+"="))); err != nil {
+		return 0, err
 	}
-	return journalHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: leaveToJournal}), out}
-}
-
-// Handle writes the record as one line that begins with its priority, with one Write. The embedded
-// text handler formats it into h.out.line, which the lock guards.
-func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
-	h.out.mu.Lock()
-	defer h.out.mu.Unlock()
-	h.out.line = append(h.out.line[:0], priority(r.Level)...)
-	if err := h.Handler.Handle(ctx, r); err != nil {
-		return err
+	if _, err := j.w.Write(append([]byte(priority(level)), rest...)); err != nil {
+		return 0, err
 	}
-	_, err := h.out.w.Write(h.out.line)
-	return err
+	return len(line), nil
 }
 
-// WithAttrs and WithGroup keep the form.
-func (h journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return journalHandler{h.Handler.WithAttrs(attrs), h.out}
-}
-
-func (h journalHandler) WithGroup(name string) slog.Handler {
-	return journalHandler{h.Handler.WithGroup(name), h.out}
+// withoutTime removes the time of a log line, which the journal keeps itself; it is for
+// slog.HandlerOptions.ReplaceAttr. An attribute of a message that has the same key stays if it has
+// another type or is in a group.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // priority returns the prefix with which the systemd journal recognizes the level of a line.
