@@ -51,7 +51,7 @@ func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
 	}
 	if c.TLS.isSet() {
 		g.pair = &keyPair{files: c.TLS, log: log}
-		if _, err := g.pair.load(); err != nil {
+		if err := g.pair.read(); err != nil {
 			return nil, fmt.Errorf("telemetry.tls: %w", err)
 		}
 	}
@@ -174,14 +174,15 @@ type keyPair struct {
 
 	mu   sync.Mutex
 	cert *tls.Certificate
-	seen [2]os.FileInfo // of the files when they were last read
+	seen [2]version // of the files when they were last read
 }
 
-// load reads certificate and key from their files for the first time, and returns them.
-func (p *keyPair) load() (*tls.Certificate, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.read(p.stat())
+// version is what changes when a file is replaced or written. The zero version is that of a file that
+// cannot be looked at.
+type version struct {
+	device, inode uint64
+	size          int64
+	modified      syscall.Timespec
 }
 
 // current returns the certificate to use, read again if its files have changed. If the new files
@@ -189,50 +190,32 @@ func (p *keyPair) load() (*tls.Certificate, error) {
 func (p *keyPair) current() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.stat(); !sameFiles(now, p.seen) {
-		if _, err := p.read(now); err != nil {
+	if p.versions() != p.seen {
+		if err := p.read(); err != nil {
 			p.log.Warn("telemetry certificate cannot be loaded, the previous one stays in use", "err", err)
 		}
 	}
 	return p.cert
 }
 
-// read reads certificate and key and returns the pair. After an error the previous pair stays in
-// use. seen is the state of the files before the reading; until that changes they are not read
-// again. The caller holds mu.
-func (p *keyPair) read(seen [2]os.FileInfo) (*tls.Certificate, error) {
-	p.seen = seen
+// read reads certificate and key. After an error the previous pair stays in use, and the files are
+// not read again until they change. The caller holds mu, or is the only one that uses p.
+func (p *keyPair) read() error {
+	p.seen = p.versions() // before the reading: what changes meanwhile is read again
 	cert, err := tls.LoadX509KeyPair(p.files.CertificateFile, p.files.KeyFile)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		p.cert = &cert
 	}
-	p.cert = &cert
-	return p.cert, nil
+	return err
 }
 
-// stat returns what os.Stat says of the files of the certificate and of the key, in this order; nil
-// for one that cannot be looked at.
-func (p *keyPair) stat() (all [2]os.FileInfo) {
+// versions returns the versions of the files of the certificate and of the key, in this order.
+func (p *keyPair) versions() (all [2]version) {
 	for i, path := range []string{p.files.CertificateFile, p.files.KeyFile} {
-		if info, err := os.Stat(path); err == nil {
-			all[i] = info
+		var st syscall.Stat_t
+		if syscall.Stat(path, &st) == nil {
+			all[i] = version{st.Dev, st.Ino, st.Size, st.Mtim}
 		}
 	}
 	return all
-}
-
-// sameFiles compares two results of stat: it reports whether neither file was replaced, written,
-// created or removed between them.
-func sameFiles(a, b [2]os.FileInfo) bool {
-	for i := range a {
-		switch {
-		case a[i] == nil || b[i] == nil:
-			if a[i] != b[i] {
-				return false
-			}
-		case !os.SameFile(a[i], b[i]) || a[i].Size() != b[i].Size() || !a[i].ModTime().Equal(b[i].ModTime()):
-			return false
-		}
-	}
-	return true
 }
