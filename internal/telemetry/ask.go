@@ -68,24 +68,28 @@ func OpenTap(ctx context.Context, dir string, inputs []string) (*TapReader, erro
 
 // ask makes a GET request on the control socket. Closing the body closes the connection.
 func ask(ctx context.Context, dir, path string, values url.Values) (io.ReadCloser, error) {
-	return request(ctx, dir, http.MethodGet, url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: values.Encode()}, nil)
+	return request(ctx, dir, http.MethodGet, path, values, nil)
+}
+
+// dial connects to the control socket in the state folder dir.
+func dial(ctx context.Context, dir string) (net.Conn, error) {
+	addr, done, err := socketAddress(filepath.Join(dir, SocketName))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return new(net.Dialer).DialContext(ctx, "unix", addr)
 }
 
 // request makes a request on the control socket in the state folder dir. It returns the body of an
 // answer 200, which the caller closes. Any other answer is an error with the agent's text;
 // errors.Is finds ErrInput in that of a 404.
-func request(ctx context.Context, dir, method string, target url.URL, body io.Reader) (io.ReadCloser, error) {
+func request(ctx context.Context, dir, method, path string, values url.Values, body io.Reader) (io.ReadCloser, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			addr, done, err := socketAddress(filepath.Join(dir, SocketName))
-			if err != nil {
-				return nil, err
-			}
-			defer done()
-			return new(net.Dialer).DialContext(ctx, "unix", addr)
-		},
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, dir) },
 	}
+	target := url.URL{Scheme: "http", Host: "agent", Path: path, RawQuery: values.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)

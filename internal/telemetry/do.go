@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
-	"net/url"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -72,7 +69,7 @@ func Do(ctx context.Context, dir, what string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	answer, err := post(ctx, dir, "/v1/do/"+what, body)
+	answer, err := request(ctx, dir, http.MethodPost, "/v1/do/"+what, nil, bytes.NewReader(body))
 	switch {
 	case errors.Is(err, ErrInput): // the agent answered 404: it has no such request
 		return fmt.Errorf("%w (%s)", ErrOlder, err)
@@ -89,19 +86,12 @@ func Do(ctx context.Context, dir, what string, in, out any) error {
 // Answers reports whether an agent accepts connections on the control socket in the state folder
 // dir. It is also true if that cannot be found out, for example without permission to connect.
 func Answers(dir string) bool {
-	addr, done, err := socketAddress(filepath.Join(dir, SocketName))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c, err := dial(ctx, dir)
 	if err == nil {
-		defer done()
-		var c net.Conn
-		if c, err = net.DialTimeout("unix", addr, 5*time.Second); err == nil {
-			c.Close()
-			return true
-		}
+		c.Close()
+		return true
 	}
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOTDIR)
-}
-
-// post makes a POST request on the control socket.
-func post(ctx context.Context, dir, path string, body []byte) (io.ReadCloser, error) {
-	return request(ctx, dir, http.MethodPost, url.URL{Scheme: "http", Host: "agent", Path: path}, bytes.NewReader(body))
 }
