@@ -143,10 +143,7 @@ type sums struct {
 
 // number returns n with its noun: one if n is 1, otherwise many.
 func number(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d %s", n, unit(uint64(n), one, many))
 }
 
 // byState returns counts by state as text, such as "2 idle, 1 waiting"; "none" if there are none.

@@ -44,8 +44,8 @@ type tapStream struct {
 	w       http.ResponseWriter
 	out     *http.ResponseController
 	buf     bytes.Buffer
-	dropped uint64 // told so far
-	stop    func() bool
+	dropped uint64      // told so far
+	end     func() bool // releases what the stream holds
 }
 
 // newTapStream returns a stream that writes the lines of a tap to w, without the time limit of
@@ -54,15 +54,13 @@ type tapStream struct {
 func newTapStream(w http.ResponseWriter, r *http.Request) *tapStream {
 	s := &tapStream{w: w, out: http.NewResponseController(w)}
 	_ = s.out.SetWriteDeadline(time.Time{}) // fails only if w is the recorder of a test
-	stopping, _ := r.Context().Value(stoppingKey{}).(context.Context)
-	s.stop = func() bool { return true }
-	if stopping != nil {
-		s.stop = context.AfterFunc(stopping, func() { _ = s.out.SetWriteDeadline(time.Now().Add(lastWords)) })
+	stopping, ok := r.Context().Value(stoppingKey{}).(context.Context)
+	if !ok {
+		stopping = r.Context() // of a test
 	}
+	s.end = context.AfterFunc(stopping, func() { _ = s.out.SetWriteDeadline(time.Now().Add(lastWords)) })
 	return s
 }
-
-func (s *tapStream) end() { s.stop() }
 
 // lastWords is what a stream gets to end when the agent stops.
 const lastWords = 500 * time.Millisecond
