@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -35,8 +36,7 @@ type ruleGroup struct {
 // Alerts returns the alert rules of all metrics in the catalog, as a YAML file for Prometheus.
 func Alerts() ([]byte, error) {
 	group := ruleGroup{Name: "kusto-agent"}
-	for i := range catalog {
-		m := &catalog[i]
+	for _, m := range catalog {
 		for _, a := range m.alerts {
 			group.Rules = append(group.Rules, rule{
 				Alert: a.name, Expr: a.expression(m), For: a.wait, Labels: map[string]string{"severity": a.severity},
@@ -53,6 +53,14 @@ func Alerts() ([]byte, error) {
 	}
 	return out.Bytes(), nil
 }
+
+// What docs/metrics.md says before the table of metrics and before that of alerts.
+var (
+	//go:embed reference.md
+	referenceHead string
+	//go:embed reference_alerts.md
+	referenceAlerts string
+)
 
 // sections are the rows in the order of the reference and the dashboard, and what the
 // reference calls them.
@@ -72,8 +80,8 @@ func Reference() []byte {
 	fmt.Fprint(&b, referenceHead)
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n### %s\n\n| metric | kind | labels | what it is |\n|---|---|---|---|\n", s.title)
-		for i := range catalog {
-			if m := &catalog[i]; m.panel.row == s.row {
+		for _, m := range catalog {
+			if m.panel.row == s.row {
 				labels := ""
 				if len(m.labels) > 0 {
 					labels = "`" + strings.Join(m.labels, "`, `") + "`"
@@ -83,8 +91,7 @@ func Reference() []byte {
 		}
 	}
 	fmt.Fprint(&b, referenceAlerts)
-	for i := range catalog {
-		m := &catalog[i]
+	for _, m := range catalog {
 		for _, a := range m.alerts {
 			when := "`" + a.expression(m) + "`"
 			if a.wait != "" {
@@ -112,48 +119,6 @@ func plainText(s string) string {
 		return strings.ToUpper(of[1])
 	})
 }
-
-const referenceHead = `# Metrics
-
-<!-- Made by: kusto-agent metrics reference. The text is in telemetry/generate.go, the tables come from telemetry/catalog.go. -->
-
-` + "`/metrics`" + ` on ` + "`telemetry.listen`" + ` (` + "`127.0.0.1:5878`" + `) answers in the text format of Prometheus. A job for it:
-
-` + "```yaml" + `
-scrape_configs:
-  - job_name: kusto-agent
-    static_configs: [{targets: ["127.0.0.1:5878"]}]
-rule_files: [kusto-agent.yml]
-` + "```" + `
-
-The alert rules below are in [alerts.yml](alerts.yml), a Grafana dashboard is [dashboard.json](dashboard.json). The binary prints those that fit it:
-
-` + "```sh" + `
-kusto-agent metrics alerts >/etc/prometheus/kusto-agent.yml
-kusto-agent metrics dashboard >kusto-agent.json    # in Grafana: Dashboards, New, Import
-` + "```" + `
-
-All counters begin at zero when the agent starts. The books of each input close in every scrape:
-
-` + "`records_read + records_restored = records_accepted + records_quarantined + records_dropped + records_filtered + records_pending + records_spooled`" + `
-
-In the same scrape, what ` + "`table_records_total`" + ` counts as accepted, quarantined and dropped adds up to the same sums of all inputs. Tables of one name in several clusters are one; ` + "`input_info`" + ` says which input sends to which cluster, and joins by the label ` + "`input`" + `:
-
-` + "`sum by (cluster, table) (rate(kusto_agent_records_accepted_total[5m]) * on (job, instance, input) group_left (cluster, table) kusto_agent_input_info)`" + `
-
-The metrics of the Go runtime and of the process have their usual names, ` + "`go_…` and `process_…`" + `, so that dashboards made for these work.
-
-## Reference
-`
-
-const referenceAlerts = `
-## Alerts
-
-Critical is where records are lost or nothing moves; warning is everything else that a person should look at. That an agent does not answer at all is told by Prometheus: ` + "`up{job=\"kusto-agent\"} == 0`" + `; ` + "`/readyz`" + ` answers 503 where it does not read or the state disk cannot be written.
-
-| alert | when | what has happened | what to do |
-|---|---|---|---|
-`
 
 // Dashboard returns a dashboard for Grafana 9 and later, as JSON: a row for each section of the
 // catalog, with three panels side by side.
@@ -205,8 +170,7 @@ func Dashboard() ([]byte, error) {
 // and the metrics that the panel of each title shows.
 func panelsOf(row string) (titles []string, shown map[string][]*metric) {
 	shown = map[string][]*metric{}
-	for i := range catalog {
-		m := &catalog[i]
+	for _, m := range catalog {
 		if m.panel.title == "" || m.panel.row != row {
 			continue
 		}
@@ -264,36 +228,38 @@ type query struct{ expr, legend string }
 // its increase if it counts rare events; quantiles of a histogram; the minimum of a health flag;
 // otherwise the sum. named puts the metric's name into the legends.
 func (m *metric) queries(named bool) []query {
-	const chosen = `{job=~"$job",instance=~"$instance"}`
+	const chosen, interval = `{job=~"$job",instance=~"$instance"}`, "[$__rate_interval])"
 	full := namespace + "_" + m.name
 	var legend []string
-	for _, l := range m.panel.by {
+	for _, l := range m.labels {
 		legend = append(legend, "{{"+l+"}}")
 	}
 	if named || len(legend) == 0 {
 		legend = append([]string{strings.TrimSuffix(m.name, "_total")}, legend...)
 	}
 	text := strings.Join(legend, " ")
-	by := ""
-	if len(m.panel.by) > 0 {
-		by = "by (" + strings.Join(m.panel.by, ", ") + ") "
-	}
-	switch {
-	case m.kind == histogram:
+	if m.kind == histogram {
 		var out []query
+		by := strings.Join(append([]string{"le"}, m.labels...), ", ")
 		for _, q := range []string{"0.5", "0.99"} {
-			inner := "sum by (" + strings.Join(append([]string{"le"}, m.panel.by...), ", ") + ") (rate(" + full + "_bucket" + chosen + "[$__rate_interval]))"
-			out = append(out, query{"histogram_quantile(" + q + ", " + inner + ")", q + " " + text})
+			out = append(out, query{"histogram_quantile(" + q + ", sum by (" + by + ") (rate(" + full + "_bucket" + chosen + interval + "))", q + " " + text})
 		}
 		return out
-	case m.panel.unit == "bool", m.name == "token_expires_seconds":
-		return []query{{"min " + by + "(" + full + chosen + ")", text}}
-	case m.name == "spool_oldest_seconds":
-		return []query{{"max " + by + "(" + full + chosen + ")", text}}
-	case m.kind == counter && m.panel.unit == "short": // rare events: a number is easier to read than a rate
-		return []query{{"sum " + by + "(increase(" + full + chosen + "[$__rate_interval]))", text}}
-	case m.kind == counter:
-		return []query{{"sum " + by + "(rate(" + full + chosen + "[$__rate_interval]))", text}}
 	}
-	return []query{{"sum " + by + "(" + full + chosen + ")", text}}
+	by := ""
+	if len(m.labels) > 0 {
+		by = "by (" + strings.Join(m.labels, ", ") + ") "
+	}
+	fold, of := "sum", full+chosen
+	switch {
+	case m.panel.unit == "bool", m.name == "token_expires_seconds":
+		fold = "min"
+	case m.name == "spool_oldest_seconds":
+		fold = "max"
+	case m.kind == counter && m.panel.unit == "short": // rare events: a number is easier to read than a rate
+		of = "increase(" + of + interval
+	case m.kind == counter:
+		of = "rate(" + of + interval
+	}
+	return []query{{fold + " " + by + "(" + of + ")", text}}
 }

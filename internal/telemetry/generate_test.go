@@ -61,7 +61,7 @@ func TestNothingNamesAMetricThatIsNot(t *testing.T) {
 	for file, text := range texts {
 		for _, name := range named.FindAllString(string(text), -1) {
 			short := strings.TrimSuffix(strings.TrimPrefix(name, namespace+"_"), "_bucket")
-			if !slices.ContainsFunc(catalog, func(m metric) bool { return m.name == short }) {
+			if !slices.ContainsFunc(catalog, func(m *metric) bool { return m.name == short }) {
 				t.Errorf("%s names %s", file, name)
 			}
 		}
@@ -246,7 +246,7 @@ func TestEveryAlertHasATrial(t *testing.T) {
 	for _, m := range catalog {
 		for _, a := range m.alerts {
 			names = append(names, a.name)
-			if a.severity != critical && a.severity != warning || a.means == "" || a.do == "" || !strings.Contains(a.expression(&m), m.name) {
+			if a.severity != critical && a.severity != warning || a.means == "" || a.do == "" || !strings.Contains(a.expression(m), m.name) {
 				t.Errorf("%+v", a)
 			}
 		}
