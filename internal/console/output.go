@@ -69,10 +69,7 @@ func (o Output) End(err error) error {
 		err = ferr
 	}
 	var ended *exit.Error
-	switch {
-	case err == nil, errors.As(err, &ended):
-		return err
-	case errors.Is(err, syscall.EPIPE):
+	if errors.Is(err, syscall.EPIPE) && !errors.As(err, &ended) {
 		return nil
 	}
 	return exit.Reading(err)
@@ -127,10 +124,13 @@ func Shortened(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
+// Color reports whether the output is a terminal, and NO_COLOR is not set.
+func (o Output) Color() bool { return o.Terminal && os.Getenv("NO_COLOR") == "" }
+
 // Paint returns text with the ANSI escape sequences of a style, such as "31" for red. If the output
-// is no terminal or NO_COLOR is set, it returns text as it is.
+// has no colours, it returns text as it is.
 func (o Output) Paint(style, text string) string {
-	if !o.Terminal || os.Getenv("NO_COLOR") != "" {
+	if !o.Color() {
 		return text
 	}
 	return "\x1b[" + style + "m" + text + "\x1b[0m"

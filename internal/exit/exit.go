@@ -42,6 +42,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // With makes an error end the program with a code.
 func With(code int, err error) error { return &Error{code, err} }
 
+// Default makes err end the program with a code, unless it has one already. nil stays nil.
+func Default(code int, err error) error {
+	var ended *Error
+	if err == nil || errors.As(err, &ended) {
+		return err
+	}
+	return With(code, err)
+}
+
 // Silently ends the program with a code, for everything worth saying was said.
 func Silently(code int) error { return &Error{Code: code} }
 
@@ -51,9 +60,13 @@ func Usagef(format string, args ...any) error {
 }
 
 // Reading returns err, an error of reading the state of the agent on disk, with exit code 1 and,
-// for a missing folder or permission, with what to do.
+// for a missing folder or permission, with what to do. nil and an error that has an exit code stay as
+// they are.
 func Reading(err error) error {
+	var ended *Error
 	switch {
+	case err == nil, errors.As(err, &ended):
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w; is it another state_dir, or is $STATE_DIRECTORY set for the agent? Name the folder with --dir", err)
 	case errors.Is(err, fs.ErrPermission):

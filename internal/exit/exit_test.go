@@ -50,3 +50,17 @@ func TestWords(t *testing.T) {
 	f("\xff", `"\xff"`)
 	f("\u202e", `"\u202e"`)
 }
+
+// TestDefault: an exit code that an error has stays, and what is no error stays none.
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	for _, first := range []func(error) error{func(err error) error { return Default(Config, err) }, Reading} {
+		var ended *Error
+		if inner := fmt.Errorf("at x: %w", With(Refused, fs.ErrNotExist)); first(inner) != inner || first(nil) != nil {
+			t.Errorf("%v and %v", first(inner), first(nil))
+		}
+		if err := first(fs.ErrNotExist); !errors.As(err, &ended) || !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (p *Paper) check(to, words io.Writer) error {
 		p.out.Terminal = false
 	}
 	p.Rows.Screen = p.out.Terminal
-	p.Rows.Color = p.out.Terminal && os.Getenv("NO_COLOR") == ""
+	p.Rows.Color = p.out.Color()
 	name := p.Format
 	if p.JSON {
 		name = "json"
@@ -146,11 +146,7 @@ func (p *Paper) end(err error) error {
 	if err != nil {
 		p.abandon()
 	}
-	var ended *exit.Error
-	if err == nil || errors.As(err, &ended) {
-		return err
-	}
-	return exit.With(exit.Failed, err)
+	return exit.Default(exit.Failed, err)
 }
 
 // abandon removes the temporary output file, if there is one, after an error or a second interrupt.
