@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -85,57 +86,9 @@ func writeManual(root *cobra.Command, dir string, args []string) error {
 }
 
 // programManual is what the page of the program has beyond its help.
-const programManual = `Ships records from files to Azure Data Explorer, and knows what became of each.
-Each command has a page of its own, such as kusto-agent-run(1). The configuration is explained by kusto-agent config explain.
-
-# FILES
-
-/etc/kusto-agent/agent.yaml
-: The configuration, unless --config names another.
-
-/var/lib/kusto-agent
-: The state of the service: positions, spool, quarantine, the control socket. state_dir of the configuration names another.
-
-# ENVIRONMENT
-
-STATE_DIRECTORY
-: The state folder, where the configuration names none.
-
-CREDENTIALS_DIRECTORY
-: Where files that hold secrets are looked up by a bare name.
-
-HTTPS_PROXY, NO_PROXY
-: The proxy, where the configuration names none.
-
-XDG_STATE_HOME
-: Where the sessions of query and mgmt keep what was typed, in kusto-agent/history; $HOME/.local/state without it.
-
-NO_COLOR
-: Set to anything, it turns colour off.
-
-# EXIT STATUS
-
-0
-: Done.
-
-1
-: A check failed, or a run-time error.
-
-64
-: The command line is wrong.
-
-69
-: The service, or the agent, is out of reach.
-
-77
-: A token or a route was refused.
-
-78
-: The configuration is wrong.
-
-130
-: query or mgmt was stopped by a signal.
-`
+//
+//go:embed manual.md
+var programManual string
 
 // prepareManual changes the command root for the manual: it adds the command help, which cobra
 // otherwise adds only when a command line is run, and the long text of the page.
