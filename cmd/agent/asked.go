@@ -39,9 +39,12 @@ func (a *asked) folder() (string, error) {
 
 // askError turns err, an error of a request to the agent whose state_dir is dir, into one with an
 // exit code and with what to do: no agent runs, the user may not connect, or there is no such
-// input.
+// input. nil and an error that has an exit code stay as they are.
 func askError(err error, dir string) error {
+	var ended *exit.Error
 	switch {
+	case err == nil, errors.As(err, &ended):
+		return err
 	case errors.Is(err, telemetry.ErrInput):
 		return exit.With(exit.Usage, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):

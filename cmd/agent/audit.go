@@ -2,10 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,13 +80,7 @@ func (a *auditing) run(cmd *cobra.Command) error {
 	if err := a.known(r); err != nil {
 		return err
 	}
-	out := console.NewOutput(cmd.OutOrStdout())
-	if a.json {
-		err = out.JSON(r)
-	} else {
-		err = r.Write(out, a.all)
-	}
-	return ended(out.End(err), r.OK)
+	return ended(show(cmd, a.json, r, func(out console.Output) error { return r.Write(out, a.all) }), r.OK)
 }
 
 // ended returns the error with which the command ends after it has printed its report: err if the
@@ -108,7 +99,7 @@ func (a *auditing) against(cmd *cobra.Command, o audit.Options) error {
 	if a.cfg == nil {
 		return exit.Usagef("--against-table needs the configuration, which says where the tables are: name it with --config")
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
 	out := console.NewOutput(cmd.OutOrStdout())
 	t := repair.Audit{Config: a.cfg, Options: o, Columns: a.columns, Repair: a.repair, Settled: a.settled, All: a.all, JSON: a.json, Known: a.known, Out: out}
@@ -155,12 +146,5 @@ func (a *auditing) options() (o audit.Options, err error) {
 		a.cfg, o.State, o.Spool = cfg, cfg.StateDir, cfg.Spool.Dir
 		o.Drops = cfg.Spool.WhenFull == "drop_oldest" || cfg.Spool.MaxAge > 0
 	}
-	st, err := os.Stat(o.State)
-	switch {
-	case err != nil:
-		return o, exit.Reading(err)
-	case !st.IsDir():
-		return o, exit.With(exit.Failed, fmt.Errorf("%q is not a folder", o.State))
-	}
-	return o, nil
+	return o, isFolder(o.State)
 }

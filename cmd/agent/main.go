@@ -5,9 +5,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -59,6 +62,20 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
+// show prints what a command has found: as one line of JSON, which is doc, or as text writes it.
+func show(cmd *cobra.Command, asJSON bool, doc any, text func(console.Output) error) error {
+	out := console.NewOutput(cmd.OutOrStdout())
+	if asJSON {
+		return out.End(out.JSON(doc))
+	}
+	return out.End(text(out))
+}
+
+// untilSignal returns the context of a command, which SIGINT and SIGTERM end too until stop is called.
+func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
+	return signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+}
+
 // versionCommand returns the command version, with its help and its flag.
 func versionCommand() *cobra.Command {
 	var asJSON bool
@@ -67,11 +84,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version, and the commit and date it was built from",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := console.NewOutput(cmd.OutOrStdout())
-			if asJSON {
-				return out.End(out.JSON(version.Of()))
-			}
-			return out.End(version.Of().Write(out))
+			return show(cmd, asJSON, version.Of(), func(out console.Output) error { return version.Of().Write(out) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")

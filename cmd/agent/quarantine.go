@@ -27,6 +27,14 @@ func (k *kept) records(cmd *cobra.Command, ids []string) (*stored.Records, error
 	return &stored.Records{Filter: f, JSON: k.json, Out: console.NewOutput(cmd.OutOrStdout()), Words: cmd.ErrOrStderr()}, err
 }
 
+// refused returns the list that records returns, and the folder of quarantine to read.
+func (k *kept) refused(cmd *cobra.Command, ids []string) (l *stored.Records, dir string, err error) {
+	if l, err = k.records(cmd, ids); err == nil {
+		dir, err = k.folder(quarantineFolder)
+	}
+	return l, dir, err
+}
+
 // quarantineListCommand returns the command quarantine ls, with its help and its flags.
 func quarantineListCommand() *cobra.Command {
 	var k kept
@@ -36,11 +44,7 @@ func quarantineListCommand() *cobra.Command {
 		Long: "List the records in quarantine, oldest first, whether the agent runs or not.\n" +
 			"The exit code is 1 if a line in quarantine is damaged.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := k.records(cmd, args)
-			if err != nil {
-				return err
-			}
-			dir, err := k.folder(quarantineFolder)
+			l, dir, err := k.refused(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -69,11 +73,10 @@ func quarantineShowCommand() *cobra.Command {
 			"On a terminal, bytes that could steer it are quoted.",
 		Args: oneOf("ID", "quarantine ls"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, err := k.folder(quarantineFolder)
+			l, dir, err := k.refused(cmd, nil)
 			if err != nil {
 				return err
 			}
-			l, _ := k.records(cmd, nil)
 			return l.Out.End(l.Show(dir, args[0]))
 		},
 	}
@@ -92,11 +95,7 @@ func quarantineExportCommand() *cobra.Command {
 		Long: "Write the records in quarantine, as they were in their files, one behind the other. Nothing is changed.\n" +
 			"Of an input that redacts they are as they were sent; those of which no bytes are kept are left out and counted.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := k.records(cmd, args)
-			if err != nil {
-				return err
-			}
-			dir, err := k.folder(quarantineFolder)
+			l, dir, err := k.refused(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -145,19 +144,9 @@ func quarantineRemoveCommand() *cobra.Command {
 			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := k.sift(cmd, args)
-			if err != nil || len(c.IDs) == 0 {
-				return k.nothing(cmd, err, &custody.Removed{})
-			}
-			if err := stored.Confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), "Give up "+c.Text+" for good?", k.yes); err != nil {
-				return err
-			}
-			return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
-				r, err := keeper.RemoveLines(ctx, custody.RemoveLines{Lines: c.IDs})
-				if err != nil {
-					return err
-				}
-				return k.done(cmd, r, units.Counted(r.Records, "record")+" given up")
-			})
+			return k.remove(cmd, c, err, func(ctx context.Context, keeper custody.Keeper) (*custody.Removed, error) {
+				return keeper.RemoveLines(ctx, custody.RemoveLines{Lines: c.IDs})
+			}, func(r *custody.Removed) string { return units.Counted(r.Records, "record") })
 		},
 	}
 	k.changes(cmd)

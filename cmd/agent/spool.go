@@ -122,10 +122,8 @@ func spoolExportCommand() *cobra.Command {
 // leaveEnded makes the list l leave out payloads that were delivered or given up, as the journal in
 // stateDir records: they stay in the spool until their segment is removed.
 func leaveEnded(l *stored.Payloads, stateDir string) (err error) {
-	if l.Ended, err = stored.EndedIn(stateDir); err != nil {
-		return exit.Reading(err)
-	}
-	return nil
+	l.Ended, err = stored.EndedIn(stateDir)
+	return exit.Reading(err)
 }
 
 // waiting returns the list of the payloads in the spool that ids and the flags choose, and the
@@ -171,22 +169,10 @@ func spoolRemoveCommand() *cobra.Command {
 			"What the agent has in hand just now stays; the exit code is then 1.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := k.pick(cmd, args)
-			if err != nil || len(c.IDs) == 0 {
-				return k.nothing(cmd, err, &custody.Removed{})
-			}
-			if err := stored.Confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), "Give up "+c.Text+" for good?", k.yes); err != nil {
-				return err
-			}
-			return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
-				r, err := keeper.RemoveSpooled(ctx, custody.RemoveSpooled{Batches: c.IDs})
-				if err != nil {
-					return err
-				}
-				words := units.Counted(r.Payloads, "payload") + " with " + units.Counted(r.Records, "record") + " given up"
-				if err := k.done(cmd, r, words); err != nil || len(r.Busy) == 0 {
-					return err
-				}
-				return exit.With(exit.Failed, fmt.Errorf("the agent has %s in hand and keeps them: %s; try again", units.Counted(len(r.Busy), "payload"), strings.Join(r.Busy, " ")))
+			return k.remove(cmd, c, err, func(ctx context.Context, keeper custody.Keeper) (*custody.Removed, error) {
+				return keeper.RemoveSpooled(ctx, custody.RemoveSpooled{Batches: c.IDs})
+			}, func(r *custody.Removed) string {
+				return units.Counted(r.Payloads, "payload") + " with " + units.Counted(r.Records, "record")
 			})
 		},
 	}
@@ -194,16 +180,6 @@ func spoolRemoveCommand() *cobra.Command {
 	k.asks(cmd)
 	k.chooses(cmd, "payloads")
 	return cmd
-}
-
-// nothing ends a command that would change something but has nothing to change. If err is not nil,
-// it returns err. Otherwise it says that nothing was changed; with --json it prints doc, a result
-// of zeros.
-func (k *kept) nothing(cmd *cobra.Command, err error, doc any) error {
-	if err != nil {
-		return err
-	}
-	return k.done(cmd, doc, "nothing is chosen by that, and nothing was changed")
 }
 
 // spoolReplayCommand returns the command spool replay, with its help and its flags.

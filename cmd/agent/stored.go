@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +18,7 @@ import (
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/stored"
 	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
 )
 
 // What the commands have in common that read what an agent keeps on disk, and that change
@@ -91,14 +89,20 @@ func (k *kept) choose(ids []string) (stored.Filter, error) {
 // state_dir does not exist. Its errors have exit codes.
 func (k *kept) load() (*config.Config, error) {
 	cfg, err := loadConfig(k.config)
-	if err == nil {
-		k.cfg = cfg
-		_, err = os.Stat(cfg.StateDir)
-		if err != nil {
-			err = exit.Reading(err)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return cfg, err
+	k.cfg = cfg
+	return cfg, isFolder(cfg.StateDir)
+}
+
+// isFolder returns an error with an exit code if there is no folder at path.
+func isFolder(path string) error {
+	st, err := os.Stat(path)
+	if err == nil && !st.IsDir() {
+		return exit.With(exit.Failed, fmt.Errorf("%q is not a folder", path))
+	}
+	return exit.Reading(err)
 }
 
 // folder returns the folder of the spool or the quarantine to read: that of --dir, or else what
@@ -113,14 +117,7 @@ func (k *kept) folder(where func(*config.Config) string) (string, error) {
 		}
 		k.cfg, k.dir, must = cfg, where(cfg), cfg.StateDir
 	}
-	st, err := os.Stat(must)
-	switch {
-	case err != nil:
-		return "", exit.Reading(err)
-	case !st.IsDir():
-		return "", exit.With(exit.Failed, fmt.Errorf("%q is not a folder", must))
-	}
-	return k.dir, nil
+	return k.dir, isFolder(must)
 }
 
 func spoolFolder(c *config.Config) string      { return c.Spool.Dir }
@@ -130,15 +127,10 @@ func quarantineFolder(c *config.Config) string { return filepath.Join(c.StateDir
 // its control socket, or if none runs, this process, which locks state_dir meanwhile. The
 // configuration must be loaded. Its errors have exit codes.
 func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keeper) error) error {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
-	var ended *exit.Error
 	if telemetry.Answers(k.cfg.StateDir) {
-		err := do(ctx, custody.Remote{Dir: k.cfg.StateDir})
-		if err != nil && !errors.As(err, &ended) {
-			err = askError(err, k.cfg.StateDir)
-		}
-		return err
+		return askError(do(ctx, custody.Remote{Dir: k.cfg.StateDir}), k.cfg.StateDir)
 	}
 	a, err := agent.Open(k.cfg, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
@@ -148,10 +140,39 @@ func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keepe
 	if cerr := a.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil && !errors.As(err, &ended) {
-		err = exit.With(exit.Failed, err)
+	return exit.Default(exit.Failed, err)
+}
+
+// nothing ends a command that would change something but has nothing to change. If err is not nil,
+// it returns err. Otherwise it says that nothing was changed; with --json it prints doc, a result
+// of zeros.
+func (k *kept) nothing(cmd *cobra.Command, err error, doc any) error {
+	if err != nil {
+		return err
 	}
-	return err
+	return k.done(cmd, doc, "nothing is chosen by that, and nothing was changed")
+}
+
+// remove gives up what was chosen, if it is confirmed: do has a keeper do it, and words says how
+// much it was. err is that of the choice.
+func (k *kept) remove(cmd *cobra.Command, c *stored.Choice, err error,
+	do func(context.Context, custody.Keeper) (*custody.Removed, error), words func(*custody.Removed) string) error {
+	if err != nil || len(c.IDs) == 0 {
+		return k.nothing(cmd, err, &custody.Removed{})
+	}
+	if err := stored.Confirm(cmd.InOrStdin(), cmd.ErrOrStderr(), "Give up "+c.Text+" for good?", k.yes); err != nil {
+		return err
+	}
+	return k.change(cmd, func(ctx context.Context, keeper custody.Keeper) error {
+		r, err := do(ctx, keeper)
+		if err != nil {
+			return err
+		}
+		if err := k.done(cmd, r, words(r)+" given up"); err != nil || len(r.Busy) == 0 {
+			return err
+		}
+		return exit.With(exit.Failed, fmt.Errorf("the agent has %s in hand and keeps them: %s; try again", units.Counted(len(r.Busy), "payload"), strings.Join(r.Busy, " ")))
+	})
 }
 
 // done prints what a command has done: with --json doc as a JSON document on stdout, otherwise
