@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +27,9 @@ func checkCommand() *cobra.Command {
 			"reports all findings, each with its fix. It changes nothing and sends no record.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd)
 			defer stop()
-			c.out = console.NewOutput(cmd.OutOrStdout())
-			return c.out.End(c.run(ctx))
+			return c.run(ctx, cmd)
 		},
 	}
 	f := cmd.Flags()
@@ -47,12 +44,11 @@ func checkCommand() *cobra.Command {
 type checking struct {
 	path, user    string
 	offline, json bool
-	out           console.Output
 }
 
 // run checks everything and prints the findings, as text or as JSON. If there are errors among
 // them, the result has the exit code of the worst and no message.
-func (c *checking) run(ctx context.Context) error {
+func (c *checking) run(ctx context.Context, cmd *cobra.Command) error {
 	who, err := check.FindService(ctx, c.user)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -63,14 +59,8 @@ func (c *checking) run(ctx context.Context) error {
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	if c.json {
-		if found == nil {
-			found = []check.Finding{}
-		}
-		err = c.out.JSON(map[string]any{"findings": found})
-	} else {
-		err = check.Write(c.out, found)
-	}
+	doc := map[string]any{"findings": append([]check.Finding{}, found...)} // [] where there are none
+	err = show(cmd, c.json, doc, func(out console.Output) error { return check.Write(out, found) })
 	if code := check.ExitCode(found); err == nil && code != 0 {
 		err = exit.Silently(code)
 	}

@@ -122,11 +122,7 @@ func configExplainCommand() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			out := console.NewOutput(cmd.OutOrStdout())
-			if asJSON {
-				return out.End(out.JSON(topic))
-			}
-			return out.End(topic.Write(out))
+			return show(cmd, asJSON, topic, func(out console.Output) error { return topic.Write(out) })
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as one JSON object")

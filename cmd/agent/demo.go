@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +16,7 @@ func demoCommand() *cobra.Command {
 		Short: "Run the whole journey on this machine: endpoint, writer and agent, with no cluster and no configuration",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal(cmd)
 			defer stop()
 			d.Out = cmd.OutOrStdout()
 			return d.Run(ctx)

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -30,10 +27,10 @@ func emulatorCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Before the endpoint is printed, so that no signal is missed.
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			ctx, stop := untilSignal(cmd)
 			defer stop()
 			if authority != "" && !o.TLS {
-				return exit.With(exit.Usage, errors.New("--tls-ca goes with --tls"))
+				return exit.Usagef("--tls-ca goes with --tls")
 			}
 			if err := loadSchema(&o, schema, open); err != nil {
 				return err

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/telemetry"
@@ -31,12 +28,7 @@ func filesCommand() *cobra.Command {
 			if err != nil {
 				return askError(err, dir)
 			}
-			out := console.NewOutput(cmd.OutOrStdout())
-			if asJSON {
-				return out.End(out.JSON(list))
-			}
-			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
-			return out.End(telemetry.RenderFiles(out, list, color))
+			return show(cmd, asJSON, list, func(out console.Output) error { return telemetry.RenderFiles(out, list, out.Color()) })
 		},
 	}
 	from.flags(cmd)

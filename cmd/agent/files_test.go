@@ -153,6 +153,24 @@ func TestLongStateDir(t *testing.T) {
 	p.wantComplaints()
 }
 
+// TestOutputThatCannotBeWritten: a full disk behind stdout is a failure of the command, and not a
+// wrong command line.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/app.json", joined(jsonRecords(0, 5)))
+	p := s.run(open + appLogs)
+	address := p.await(1, "telemetry endpoint is listening").text("address")
+	s.before = []string{"sh", "-c", `exec "$@" >/dev/full`, "sh"}
+	for _, command := range [][]string{{"status", "--address", address}, {"files", "--config", s.path("agent.yaml")}, {"version"}} {
+		if q := s.launch(command...).want(exit.Failed); !strings.Contains(q.log.text(), "no space left") {
+			t.Errorf("%s: %s", command[0], q.log.text())
+		}
+	}
+	s.before = nil
+	p.stop()
+}
+
 // TestPinned: what deleted files hold of the disk is told; above the cap the
 // oldest is let go, counted and logged, and its disk is free; below it nothing
 // is, for however long.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
 	"kusto-agent/internal/config"
@@ -27,7 +25,7 @@ func previewCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if v.File != "" && !v.Compare {
-				return exit.With(exit.Usage, errors.New("--file is for --before-after"))
+				return exit.Usagef("--file is for --before-after")
 			}
 			cfg, err := loadConfig(path)
 			if err != nil {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +26,7 @@ func setupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd)
 			defer stop()
 			s.Out, s.Ask = console.NewOutput(cmd.OutOrStdout()), console.NewAsker(cmd.InOrStdin(), cmd.ErrOrStderr())
 			return s.Out.End(s.Run(ctx, cfg))

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
@@ -33,12 +32,8 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				out := console.NewOutput(c.OutOrStdout())
-				return cmp.Or(out.End(out.JSON(s)), needed(s))
-			}
-			color := term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == ""
-			return cmp.Or(telemetry.Render(os.Stdout, s, color), needed(s))
+			err = show(c, asJSON, s, func(out console.Output) error { return telemetry.Render(out, s, out.Color()) })
+			return cmp.Or(err, needed(s))
 		},
 	}
 	from.flags(cmd)
@@ -81,10 +76,7 @@ func (w *watched) flags(cmd *cobra.Command) {
 func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	if w.dir != "" {
 		s, err := telemetry.FetchStatus(ctx, w.dir)
-		if err != nil {
-			return nil, askError(err, w.dir)
-		}
-		return s, nil
+		return s, askError(err, w.dir)
 	}
 	ask := telemetry.Config{Listen: w.addr}
 	if w.addr == "" {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
 	"syscall"
 
@@ -31,7 +30,7 @@ func tapCommand() *cobra.Command {
 			if t.limit < 0 {
 				return fmt.Errorf("--limit %d: want 0 or more", t.limit)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := untilSignal(cmd)
 			defer stop()
 			t.inputs, t.out, t.words = args, console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
 			dir, err := t.folder()
