@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -136,11 +137,7 @@ func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keepe
 	if err != nil {
 		return err
 	}
-	err = do(ctx, a)
-	if cerr := a.Close(); err == nil {
-		err = cerr
-	}
-	return exit.Default(exit.Failed, err)
+	return exit.Default(exit.Failed, cmp.Or(do(ctx, a), a.Close()))
 }
 
 // nothing ends a command that would change something but has nothing to change. If err is not nil,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,7 @@ func (t *tap) run(ctx context.Context, dir string) error {
 	if t.dropped > 0 {
 		text += fmt.Sprintf(", %d not shown, since they were not taken in time; they are delivered like the others", t.dropped)
 	}
-	if ferr := t.out.Flush(); err == nil {
-		err = ferr
-	}
+	err = cmp.Or(err, t.out.Flush())
 	fmt.Fprintln(t.words, text)
 	return err
 }

@@ -140,9 +140,16 @@ func lastStatement(text string) string {
 // any letter case and are not in all yet.
 func add(all []Candidate, begun, about string, words ...string) []Candidate {
 	for _, w := range words {
-		if strings.HasPrefix(strings.ToLower(w), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(c Candidate) bool { return c.Text == w }) {
-			all = append(all, Candidate{w, about})
-		}
+		all = addOne(all, begun, w, Candidate{w, about})
+	}
+	return all
+}
+
+// addOne appends c, the candidate for a name, to all if the name starts with begun in any letter case,
+// and all does not have c's text yet.
+func addOne(all []Candidate, begun, name string, c Candidate) []Candidate {
+	if strings.HasPrefix(strings.ToLower(name), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(o Candidate) bool { return o.Text == c.Text }) {
+		return append(all, c)
 	}
 	return all
 }
@@ -163,9 +170,7 @@ func (s *Schema) addTables(all []Candidate, begun string) []Candidate {
 		return all
 	}
 	for _, t := range s.Tables {
-		if strings.HasPrefix(strings.ToLower(t.Name), strings.ToLower(begun)) {
-			all = append(all, Candidate{named(t.Name), "table"})
-		}
+		all = addOne(all, begun, t.Name, Candidate{named(t.Name), "table"})
 	}
 	return add(all, begun, "function of the database", s.Functions...)
 }
@@ -187,9 +192,7 @@ func (s *Schema) addColumns(all []Candidate, begun, statement string) []Candidat
 	}
 	for _, t := range from {
 		for _, c := range t.Columns {
-			if strings.HasPrefix(strings.ToLower(c.Name), strings.ToLower(begun)) && !slices.ContainsFunc(all, func(o Candidate) bool { return o.Text == named(c.Name) }) {
-				all = append(all, Candidate{named(c.Name), c.Type})
-			}
+			all = addOne(all, begun, c.Name, Candidate{named(c.Name), c.Type})
 		}
 	}
 	for _, m := range assigned.FindAllStringSubmatch(statement, -1) {

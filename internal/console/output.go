@@ -3,6 +3,7 @@ package console
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,9 +66,7 @@ func (o Output) Record(data []byte) error {
 // flush if err is nil, with an exit code. If the reader of the output went away, as with "| head",
 // that is no error.
 func (o Output) End(err error) error {
-	if ferr := o.Flush(); err == nil {
-		err = ferr
-	}
+	err = cmp.Or(err, o.Flush())
 	var ended *exit.Error
 	if errors.Is(err, syscall.EPIPE) && !errors.As(err, &ended) {
 		return nil

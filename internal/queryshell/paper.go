@@ -133,14 +133,8 @@ func (p *Paper) end(err error) error {
 	if p.file == nil {
 		return p.out.End(err)
 	}
-	if ferr := p.out.Flush(); err == nil {
-		err = ferr
-	}
-	isTemporary := p.file.Name() != p.Output
-	if cerr := p.file.Close(); err == nil {
-		err = cerr
-	}
-	if isTemporary && err == nil {
+	err = cmp.Or(err, p.out.Flush(), p.file.Close())
+	if isTemporary := p.file.Name() != p.Output; isTemporary && err == nil {
 		err = os.Rename(p.file.Name(), p.Output)
 	}
 	if err != nil {

@@ -79,9 +79,7 @@ func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	end := eyes.begin()
 	err = a.to.Query(ctx, q, eyes)
 	end()
-	if ferr := cmp.Or(to.End(), a.Paper.out.Flush()); err == nil {
-		err = ferr
-	}
+	err = cmp.Or(err, to.End(), a.Paper.out.Flush())
 	if err != nil && ctx.Err() != nil {
 		return stopped(q, err)
 	}
@@ -119,29 +117,39 @@ func (a *Shell) next(s script.Statement) *query.Query {
 // atLast and ends the program. The caller must call stop, which restores the default handling.
 func interruptible(parent context.Context, atLast func()) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	quit := make(chan struct{})
+	ignore := onSignals(func() {
+		if ctx.Err() != nil {
+			atLast()
+			os.Exit(exit.Interrupted)
+		}
+		cancel()
+	}, syscall.SIGINT, syscall.SIGTERM)
+	return ctx, func() {
+		ignore()
+		cancel()
+	}
+}
+
+// onSignals calls act at each of the signals, in a goroutine of its own. The caller must call stop,
+// which waits for act and restores the default handling.
+func onSignals(act func(), which ...os.Signal) (stop func()) {
+	signals, quit := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, which...)
 	// Ended and awaited by stop.
 	done := async.Start(func() {
-		for n := 0; ; n++ {
+		for {
 			select {
 			case <-signals:
+				act()
 			case <-quit:
 				return
 			}
-			if n > 0 {
-				atLast()
-				os.Exit(exit.Interrupted)
-			}
-			cancel()
 		}
 	})
-	return ctx, func() {
+	return func() {
 		signal.Stop(signals)
 		close(quit)
 		<-done
-		cancel()
 	}
 }
 
@@ -227,22 +235,10 @@ func (a *Shell) restoring() (stop func()) {
 	if err != nil {
 		return func() {}
 	}
-	signals, quit := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM)
-	// Ended and awaited by stop.
-	done := async.Start(func() {
-		select {
-		case <-signals:
-			_ = term.Restore(fd, was)
-			os.Exit(exit.Interrupted)
-		case <-quit:
-		}
-	})
-	return func() {
-		signal.Stop(signals)
-		close(quit)
-		<-done
-	}
+	return onSignals(func() {
+		_ = term.Restore(fd, was)
+		os.Exit(exit.Interrupted)
+	}, syscall.SIGHUP, syscall.SIGTERM)
 }
 
 // names are those of the schema, learned while a person types.

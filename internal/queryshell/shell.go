@@ -150,16 +150,13 @@ func at(s script.Statement, all []script.Statement) string {
 // text returns the content of the file of statements, or of stdin if no file or "-" is given,
 // without a byte order mark.
 func (a *Shell) text() (string, error) {
+	var raw []byte
+	var err error
 	if a.File != "" && a.File != "-" {
-		raw, err := os.ReadFile(a.File)
-		if err != nil {
-			return "", exit.With(exit.Usage, err)
-		}
-		return strings.TrimPrefix(string(raw), "\ufeff"), nil
+		raw, err = os.ReadFile(a.File)
+		err = exit.Default(exit.Usage, err)
+	} else if raw, err = io.ReadAll(a.In); err != nil {
+		err = exit.With(exit.Failed, fmt.Errorf("read stdin: %w", err))
 	}
-	raw, err := io.ReadAll(a.In)
-	if err != nil {
-		return "", exit.With(exit.Failed, fmt.Errorf("read stdin: %w", err))
-	}
-	return strings.TrimPrefix(string(raw), "\ufeff"), nil
+	return strings.TrimPrefix(string(raw), "\ufeff"), err
 }
