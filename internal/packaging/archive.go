@@ -10,15 +10,29 @@ import (
 // archive is the tree for machines without packages, below a folder of the name given.
 // It has nothing in /etc: unpacked over an installation it changes no configuration.
 func (r *release) archive(folder string, tree []file) ([]byte, error) {
+	var files []file
+	for _, f := range tree {
+		if !strings.HasPrefix(f.path, "/etc/") && f.only != "deb" {
+			f.path = path.Join(folder, f.path)
+			files = append(files, f)
+		}
+	}
+	text, err := r.tarOf(files, "root")
+	if err != nil {
+		return nil, err
+	}
+	return packed(text)
+}
+
+// tarOf is a tar archive of files, all of one time. owner is the name of their user and of their
+// group; empty: numbers alone say who they are.
+func (r *release) tarOf(files []file, owner string) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	for _, f := range tree {
-		if strings.HasPrefix(f.path, "/etc/") || f.only == "deb" {
-			continue
-		}
+	for _, f := range files {
 		head := &tar.Header{
-			Name: path.Join(folder, f.path), Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: r.when,
-			Typeflag: tar.TypeReg, Uname: "root", Gname: "root", Format: tar.FormatPAX,
+			Name: strings.TrimPrefix(f.path, "/"), Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: r.when,
+			Typeflag: tar.TypeReg, Uid: f.user, Uname: owner, Gname: owner, Format: tar.FormatPAX,
 		}
 		if f.folder {
 			head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"
@@ -33,5 +47,5 @@ func (r *release) archive(folder string, tree []file) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return packed(out.Bytes())
+	return out.Bytes(), nil
 }

@@ -34,6 +34,16 @@ func (r *release) hostAgent() (path string, err error) {
 	return r.compile(runtime.GOARCH)
 }
 
+// toolchain is the folder and the version of the Go that compiles.
+func (r *release) toolchain(arch string) (root, version string, err error) {
+	out, err := r.goCommand(arch, "env", "GOROOT", "GOVERSION").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("go env: %w", err)
+	}
+	root, version, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return root, strings.TrimPrefix(version, "go"), nil
+}
+
 // goCommand runs in the checkout for one machine, with none of the settings of
 // whoever builds that change what is built.
 func (r *release) goCommand(arch string, args ...string) *exec.Cmd {

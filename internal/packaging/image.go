@@ -1,7 +1,6 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"crypto/x509"
@@ -41,7 +40,11 @@ var inImage = []string{"/usr/bin/", docs + "/copyright", docs + "/kusto-agent.cd
 // runs it may be any user, and its root can be read-only: only the folder of the state is
 // written to.
 func (r *release) image(arch string, tree []file) (v1.Image, error) {
-	layer, err := r.layer(arch, tree)
+	files, err := r.imageFiles(arch, tree)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := r.tarOf(files, "")
 	if err != nil {
 		return nil, err
 	}
@@ -83,37 +86,6 @@ func (r *release) imageConfig(arch string, img v1.Image) *v1.ConfigFile {
 	return c
 }
 
-// layer is all that is in the image, as a tar archive.
-func (r *release) layer(arch string, tree []file) ([]byte, error) {
-	all, err := r.imageFiles(arch, tree)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, f := range all {
-		head := &tar.Header{
-			Name: strings.TrimPrefix(f.path, "/"), Mode: int64(f.mode), Size: int64(len(f.text)), ModTime: r.when, Typeflag: tar.TypeReg, Format: tar.FormatPAX,
-		}
-		if f.folder {
-			head.Typeflag, head.Name = tar.TypeDir, head.Name+"/"
-		}
-		if f.path == stateDir { // of the user, and of the group of users that have no name
-			head.Uid = anyone
-		}
-		if err := w.WriteHeader(head); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.text); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
 // imageFiles are those of the image with the folders they are in, sorted by path.
 func (r *release) imageFiles(arch string, tree []file) (all []file, err error) {
 	zip, err := r.zoneFile(arch)
@@ -130,7 +102,7 @@ func (r *release) imageFiles(arch string, tree []file) (all []file, err error) {
 		{path: "/etc/passwd", mode: 0o644, text: fmt.Appendf(nil, "root:x:0:0::/:/usr/bin/kusto-agent\nkusto-agent:x:%d:0::%s:/usr/bin/kusto-agent\n", anyone, stateDir)},
 		{path: "/etc/group", mode: 0o644, text: []byte("root:x:0:\n")},
 		{path: "/etc/kusto-agent", mode: 0o755, folder: true},
-		{path: stateDir, mode: 0o770, folder: true},
+		{path: stateDir, mode: 0o770, folder: true, user: anyone}, // and of the group of users that have no name
 	}
 	for _, f := range tree {
 		if !f.folder && slices.ContainsFunc(inImage, func(p string) bool { return f.path == p || strings.HasSuffix(p, "/") && strings.HasPrefix(f.path, p) }) {
@@ -173,11 +145,11 @@ func rootCertificates() ([]byte, error) {
 
 // zoneFile has the time zones, which a machine without files does not know.
 func (r *release) zoneFile(arch string) ([]byte, error) {
-	out, err := r.goCommand(arch, "env", "GOROOT").Output()
+	root, _, err := r.toolchain(arch)
 	if err != nil {
-		return nil, fmt.Errorf("go env: %w", err)
+		return nil, err
 	}
-	return os.ReadFile(filepath.Join(strings.TrimSpace(string(out)), "lib/time/zoneinfo.zip"))
+	return os.ReadFile(filepath.Join(root, "lib/time/zoneinfo.zip"))
 }
 
 // imageArchive is an OCI layout with the images of all machines, as a tar archive: what
@@ -206,34 +178,22 @@ func (r *release) imageArchive(images map[string]v1.Image) ([]byte, error) {
 
 // folderArchive is a folder as a tar archive.
 func (r *release) folderArchive(dir string) ([]byte, error) {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	err := filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
-		if err != nil || full == dir {
+	var all []file
+	below := os.DirFS(dir)
+	err := fs.WalkDir(below, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == "." {
 			return err
 		}
-		name, err := filepath.Rel(dir, full)
-		if err != nil {
-			return err
+		f := file{path: name, mode: 0o755, folder: d.IsDir()}
+		if !f.folder {
+			f.mode = 0o644
+			f.text, err = fs.ReadFile(below, name)
 		}
-		head := &tar.Header{Name: name, Mode: 0o644, ModTime: r.when, Typeflag: tar.TypeReg, Format: tar.FormatPAX}
-		if d.IsDir() {
-			head.Typeflag, head.Name, head.Mode = tar.TypeDir, name+"/", 0o755
-			return w.WriteHeader(head)
-		}
-		text, err := os.ReadFile(full)
-		if err != nil {
-			return err
-		}
-		head.Size = int64(len(text))
-		if err := w.WriteHeader(head); err != nil {
-			return err
-		}
-		_, err = w.Write(text)
+		all = append(all, f)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out.Bytes(), w.Close()
+	return r.tarOf(all, "")
 }

@@ -78,12 +78,11 @@ func (r *release) thirdParties(arch string) (all []*party, err error) {
 
 // standardLibrary is that of the Go that compiles.
 func (r *release) standardLibrary(arch string) (*party, error) {
-	out, err := r.goCommand(arch, "env", "GOROOT", "GOVERSION").Output()
+	root, version, err := r.toolchain(arch)
 	if err != nil {
-		return nil, fmt.Errorf("go env: %w", err)
+		return nil, err
 	}
-	root, version, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	p := &party{name: standard, version: strings.TrimPrefix(version, "go"), licences: make(map[string][]byte)}
+	p := &party{name: standard, version: version, licences: make(map[string][]byte)}
 	return p, p.collect(root, root)
 }
 

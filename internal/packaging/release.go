@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +17,15 @@ import (
 // release is what one version is made of, for all machines.
 type release struct {
 	options
-	when time.Time // of the commit; that of every file
-	work string    // a folder for what is made on the way
+	when time.Time                    // of the commit; that of every file
+	work string                       // a folder for what is made on the way
+	made map[string][sha256.Size]byte // the hash of each file that was written, by its name
 }
 
-// build makes all packages and returns their names, sorted.
-func build(o options) (made []string, err error) {
-	r := &release{options: o}
+// build makes all packages and returns the names of all files, sorted, behind which is that with
+// their hashes.
+func build(o options) (names []string, err error) {
+	r := &release{options: o, made: make(map[string][sha256.Size]byte)}
 	if err := r.identify(); err != nil {
 		return nil, err
 	}
@@ -39,33 +42,24 @@ func build(o options) (made []string, err error) {
 	}
 	images := make(map[string]v1.Image)
 	for _, arch := range r.arches {
-		names, image, err := r.machine(arch, host)
-		if err != nil {
+		if images[arch], err = r.machine(arch, host); err != nil {
 			return nil, fmt.Errorf("%s: %w", arch, err)
 		}
-		made = append(made, names...)
-		images[arch] = image
 	}
 	archive, err := r.imageArchive(images)
 	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	made = append(made, fmt.Sprintf("kusto-agent-%s-image.tar", r.version))
-	if err := r.write(made[len(made)-1], archive); err != nil {
+	if err := r.write(fmt.Sprintf("kusto-agent-%s-image.tar", r.version), archive); err != nil {
 		return nil, err
 	}
-	slices.Sort(made)
-	sums, err := r.sums(made)
-	if err != nil {
-		return nil, err
-	}
-	return append(made, "SHA256SUMS"), r.write("SHA256SUMS", []byte(sums))
+	names, sums := r.sums()
+	return append(names, "SHA256SUMS"), r.write("SHA256SUMS", sums)
 }
 
 // identify asks git for what the options do not say.
-func (r *release) identify() error {
+func (r *release) identify() (err error) {
 	if r.commit == "" {
-		var err error
 		if r.commit, err = r.git("rev-parse", "HEAD"); err != nil {
 			return err
 		}
@@ -78,7 +72,6 @@ func (r *release) identify() error {
 		}
 	}
 	if r.date == "" {
-		var err error
 		if r.date, err = r.git("show", "--no-patch", "--format=%cI", "HEAD"); err != nil {
 			return err
 		}
@@ -107,34 +100,32 @@ func (r *release) git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// machine makes what there is for one machine and returns the names of the files, and the
-// image. The agent at host runs on this one.
-func (r *release) machine(arch, host string) (names []string, image v1.Image, err error) {
+// machine makes what there is for one machine and returns the image. The agent at host runs on this
+// one.
+func (r *release) machine(arch, host string) (v1.Image, error) {
 	tree, bom, err := r.content(arch, host)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	base := fmt.Sprintf("kusto-agent-%s-linux-%s", r.version, arch)
 	archive, err := r.archive(base, tree)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	files := map[string][]byte{base + ".tar.gz": archive, base + ".cdx.json": bom}
 	for _, kind := range []string{"deb", "rpm"} {
 		name, text, err := r.pack(kind, arch, tree)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		files[name] = text
 	}
 	for name, text := range files {
 		if err := r.write(name, text); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		names = append(names, name)
 	}
-	image, err = r.image(arch, tree)
-	return names, image, err
+	return r.image(arch, tree)
 }
 
 // content is what is installed on one machine, and the list of its components.
@@ -155,17 +146,16 @@ func (r *release) content(arch, host string) (tree []file, bom []byte, err error
 }
 
 func (r *release) write(name string, text []byte) error {
+	r.made[name] = sha256.Sum256(text)
 	return os.WriteFile(filepath.Join(r.output, name), text, 0o644)
 }
 
-// sums are the lines that sha256sum --check takes.
-func (r *release) sums(names []string) (lines string, err error) {
+// sums are the names of the files that were written, sorted, and the lines that sha256sum --check
+// takes.
+func (r *release) sums() (names []string, lines []byte) {
+	names = slices.Sorted(maps.Keys(r.made))
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(r.output, name))
-		if err != nil {
-			return "", err
-		}
-		lines += fmt.Sprintf("%x  %s\n", sha256.Sum256(text), name)
+		lines = fmt.Appendf(lines, "%x  %s\n", r.made[name], name)
 	}
-	return lines, nil
+	return names, lines
 }

@@ -21,6 +21,7 @@ type file struct {
 	folder bool
 	config bool   // whoever runs the machine changes it, and a package does not
 	only   string // deb or rpm: in these packages alone
+	user   int    // the owner in an image; 0: root
 }
 
 //go:embed agent.yaml scripts
