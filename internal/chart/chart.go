@@ -296,20 +296,23 @@ func (b *builder) chart() (*Chart, error) {
 	if len(b.places) == 0 {
 		return nil, fmt.Errorf("no row has a value of %s", b.columns[b.x].Name)
 	}
+	byTime := ascending(b.starts)
 	for i := range c.Series {
 		s := &c.Series[i]
-		for !c.isLines() && len(s.Y) < len(c.X) {
-			s.Y = append(s.Y, math.NaN())
-		}
 		if c.isLines() {
 			order := ascending(s.At)
 			s.At, s.Y = inOrder(s.At, order), inOrder(s.Y, order)
-		} else if c.IsTime {
-			s.Y = inOrder(s.Y, ascending(b.starts))
+			continue
+		}
+		for len(s.Y) < len(c.X) {
+			s.Y = append(s.Y, math.NaN())
+		}
+		if c.IsTime {
+			s.Y = inOrder(s.Y, byTime)
 		}
 	}
-	if !c.isLines() && c.IsTime {
-		c.X = inOrder(c.X, ascending(b.starts))
+	if c.IsTime && !c.isLines() {
+		c.X = inOrder(c.X, byTime)
 	}
 	low, high := c.bounds()
 	switch {

@@ -31,10 +31,10 @@ func (c *Chart) SVG(w io.Writer) error {
 	default:
 		err = c.barsPicture(p)
 	}
-	if err != nil {
-		return fmt.Errorf("draw a %s: %w", c.Kind, err)
+	var picture []byte
+	if err == nil {
+		picture, err = p.Bytes()
 	}
-	picture, err := p.Bytes()
 	if err != nil {
 		return fmt.Errorf("draw a %s: %w", c.Kind, err)
 	}
@@ -45,23 +45,13 @@ func (c *Chart) SVG(w io.Writer) error {
 // barsPicture draws a bar or column chart into p. A NaN, which stands for a missing value, has no bar.
 func (c *Chart) barsPicture(p *charts.Painter) error {
 	var values [][]float64
-	var names []string
 	for _, s := range c.Series {
-		row := make([]float64, len(s.Y))
-		for i, v := range s.Y {
-			if row[i] = v; math.IsNaN(v) {
-				row[i] = charts.GetNullValue()
-			}
-		}
-		values, names = append(values, row), append(names, s.Name)
+		values = append(values, withNulls(slices.Clone(s.Y)))
 	}
 	o := charts.NewBarChartOptionWithData(values)
 	o.Horizontal = c.Kind == Bar
 	o.Title.Text = c.Title
-	if len(names) > 1 {
-		o.Legend.SeriesNames = names
-		o.Legend.Offset = charts.OffsetRight
-	}
+	c.nameSeries(&o.Legend)
 	o.CategoryAxis.Labels = c.X
 	if o.Horizontal { // the library draws from the bottom; the first name is to be at the top
 		o.CategoryAxis.Labels = slices.Clone(c.X)
@@ -75,6 +65,27 @@ func (c *Chart) barsPicture(p *charts.Painter) error {
 		o.ValueAxis[0].Min = charts.Ptr(0.0)
 	}
 	return p.BarChart(o)
+}
+
+// withNulls replaces each NaN in values by what the library takes for a missing value.
+func withNulls(values []float64) []float64 {
+	for i, v := range values {
+		if math.IsNaN(v) {
+			values[i] = charts.GetNullValue()
+		}
+	}
+	return values
+}
+
+// nameSeries puts the names of the series into a legend, if there are several.
+func (c *Chart) nameSeries(l *charts.LegendOption) {
+	if len(c.Series) < 2 {
+		return
+	}
+	l.Offset = charts.OffsetRight
+	for _, s := range c.Series {
+		l.SeriesNames = append(l.SeriesNames, s.Name)
+	}
 }
 
 // piePicture draws a pie chart into p. Of more than 24 slices, the last stands for all others.
@@ -101,19 +112,14 @@ func (c *Chart) piePicture(p *charts.Painter) error {
 // right places however far apart the rows are. A null breaks a line.
 func (c *Chart) linesPicture(p *charts.Painter) error {
 	var values [][]float64
-	var names []string
 	for _, s := range c.Series {
 		row := c.onScreen(s, grid)
 		for i, v := range row {
-			if !math.IsNaN(v) {
-				continue
-			}
-			row[i] = charts.GetNullValue()
-			if i > 0 && row[i-1] != charts.GetNullValue() && (i == 1 || row[i-2] == charts.GetNullValue()) {
-				row[i] = row[i-1] // the point before stands alone; a line needs two points
+			if math.IsNaN(v) && i > 0 && (i == 1 || math.IsNaN(row[i-2])) {
+				row[i] = row[i-1] // a point before that stands alone; a line needs two points
 			}
 		}
-		values, names = append(values, row), append(names, s.Name)
+		values = append(values, withNulls(row))
 	}
 	first, last := c.ends()
 	labels := make([]string, grid)
@@ -128,10 +134,7 @@ func (c *Chart) linesPicture(p *charts.Painter) error {
 	o.XAxis.BoundaryGap = charts.Ptr(false)
 	o.YAxis[0].Title = c.YTitle
 	o.ValueFormatter = figure
-	if len(names) > 1 {
-		o.Legend.SeriesNames = names
-		o.Legend.Offset = charts.OffsetRight
-	}
+	c.nameSeries(&o.Legend)
 	if low, high := c.bounds(); low == high { // the axis needs a length above 0
 		o.YAxis[0].Min, o.YAxis[0].Max = charts.Ptr(min(low, 0)), charts.Ptr(max(high, 1))
 	}

@@ -65,10 +65,7 @@ func (s Screen) paint(series int, text string) string {
 // sign returns the character that the bars of a series, given by its index, are drawn with, in its
 // color. Without colors each series has a character of its own.
 func (s Screen) sign(series int) string {
-	if s.Color {
-		return s.paint(series, "█")
-	}
-	return signs[series%len(signs)]
+	return s.paint(series, s.plain(series))
 }
 
 // legend appends a line with the sign and the name of each series, if there are several.
@@ -199,7 +196,7 @@ func (c *Chart) bars(b *strings.Builder, s Screen) {
 			}
 			v := one.Y[i]
 			if math.IsNaN(v) {
-				if j == 0 || len(c.Series) == 1 { // the first line has the name, also without a bar
+				if j == 0 { // the first line has the name, also without a bar
 					b.WriteString(labelled(name, label) + " │\n")
 				}
 				continue
@@ -255,18 +252,14 @@ func (c *Chart) columns(b *strings.Builder, s Screen) {
 		fmt.Fprintf(b, "%*s │", axis-2, mark)
 		for i := range c.X {
 			for j, one := range c.Series {
-				sign := " "
 				filled := math.Round(one.Y[i] / high * float64(height))
-				if one.Y[i] > 0 && filled < 1 {
-					filled = 1
+				if one.Y[i] > 0 {
+					filled = max(filled, 1)
 				}
 				if filled >= float64(row) { // false for NaN, a missing value
-					sign = s.plain(j)
-				}
-				if sign == " " {
-					b.WriteString(strings.Repeat(" ", thick))
+					b.WriteString(s.paint(j, strings.Repeat(s.plain(j), thick)))
 				} else {
-					b.WriteString(s.paint(j, strings.Repeat(sign, thick)))
+					b.WriteString(strings.Repeat(" ", thick))
 				}
 			}
 			b.WriteString(" ")
