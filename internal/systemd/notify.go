@@ -21,8 +21,8 @@ type Notifier struct {
 	send func(state string) error
 
 	mu     sync.Mutex
-	states []string      // that were not sent yet
-	more   chan struct{} // holds one when there are some, or when closed
+	states []string  // that were not sent yet
+	more   sync.Cond // of mu: there are some, or closed
 	closed bool
 	ended  <-chan struct{} // closed when nothing more is sent
 }
@@ -40,7 +40,8 @@ func NewNotifier(log *slog.Logger) *Notifier {
 }
 
 func startNotifier(log *slog.Logger, send func(string) error) *Notifier {
-	n := &Notifier{log: log, send: send, more: make(chan struct{}, 1)}
+	n := &Notifier{log: log, send: send}
+	n.more.L = &n.mu
 	n.ended = async.Start(n.pass)
 	return n
 }
@@ -55,38 +56,30 @@ func (n *Notifier) Tell(state string) {
 	defer n.mu.Unlock()
 	kind, _, _ := strings.Cut(state, "=")
 	n.states = append(slices.DeleteFunc(n.states, func(old string) bool { return strings.HasPrefix(old, kind+"=") }), state)
-	n.wake()
+	n.more.Signal()
 }
 
-// wake makes pass look again at the queue and at n.closed.
-func (n *Notifier) wake() {
-	select {
-	case n.more <- struct{}{}:
-	default:
+// next waits for a state and takes it from the queue; "" when the notifier is closed and the queue is
+// empty.
+func (n *Notifier) next() (state string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.states) == 0 && !n.closed {
+		n.more.Wait()
 	}
+	if len(n.states) > 0 {
+		state, n.states = n.states[0], n.states[1:]
+	}
+	return state
 }
 
 // pass sends the queued states one after the other, in a goroutine of its own, until the notifier
 // is closed and the queue is empty. A state that cannot be sent is logged and left out.
 func (n *Notifier) pass() {
-	for {
-		n.mu.Lock()
-		var state string
-		if len(n.states) > 0 {
-			state, n.states = n.states[0], n.states[1:]
-		}
-		closed := n.closed
-		n.mu.Unlock()
-		switch {
-		case state != "":
-			if err := n.send(state); err != nil {
-				n.log.Warn("systemd notification failed, the agent continues", "state", state, "err", err,
-					"fix", "nothing, if systemd was restarted; else see that NOTIFY_SOCKET is that of the service manager")
-			}
-		case closed:
-			return
-		default:
-			<-n.more
+	for state := n.next(); state != ""; state = n.next() {
+		if err := n.send(state); err != nil {
+			n.log.Warn("systemd notification failed, the agent continues", "state", state, "err", err,
+				"fix", "nothing, if systemd was restarted; else see that NOTIFY_SOCKET is that of the service manager")
 		}
 	}
 }
@@ -99,12 +92,10 @@ func (n *Notifier) Close(wait time.Duration) {
 	}
 	n.mu.Lock()
 	n.closed = true
-	n.wake()
 	n.mu.Unlock()
-	late := time.NewTimer(wait)
-	defer late.Stop()
+	n.more.Signal()
 	select {
 	case <-n.ended:
-	case <-late.C:
+	case <-time.After(wait):
 	}
 }
