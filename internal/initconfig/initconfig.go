@@ -67,7 +67,7 @@ func (c *Answers) Run(out console.Output) error {
 		return err
 	}
 	if err := c.write(text); err != nil {
-		return exit.With(exit.Failed, err)
+		return exit.With(exit.Failed, fmt.Errorf("write the configuration: %w", err))
 	}
 	at := config.Quoted(c.Output)
 	console.Say("%s is written; next: kusto-agent setup --dry-run --config %s", c.Output, at)
@@ -85,18 +85,17 @@ func (c *Answers) write(text string) error {
 	if !c.Force {
 		f, err := os.OpenFile(c.Output, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		if err != nil {
-			return fmt.Errorf("write the configuration: %w", err)
+			return err
 		}
 		_, err = f.WriteString(text)
 		if err = errors.Join(err, f.Close()); err != nil {
 			_ = os.Remove(c.Output) // an incomplete file, which the next run would refuse to overwrite
-			return fmt.Errorf("write the configuration: %w", err)
 		}
-		return nil
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(c.Output), ".agent-*.yaml")
 	if err != nil {
-		return fmt.Errorf("write the configuration: %w", err)
+		return err
 	}
 	mode := fs.FileMode(0o644)
 	if old, err := os.Stat(c.Output); err == nil { // the new file keeps mode and owner, as a package set them
@@ -112,9 +111,8 @@ func (c *Answers) write(text string) error {
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // an incomplete temporary file
-		return fmt.Errorf("write the configuration: %w", err)
 	}
-	return nil
+	return err
 }
 
 // complete fills in all answers that the configuration needs: those of the flags are checked, the
