@@ -4,11 +4,13 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -175,7 +177,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		}
 	case "esc", "backspace":
 		if m.opened == "" {
-			m.lists[m.list].filter = ""
+			at.filter = ""
 		}
 		m.opened = ""
 	case "/":
@@ -194,19 +196,19 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 // typed changes the filter of the current list by a key: a character is added, enter keeps the filter
 // and esc drops it. Afterwards the first row is selected.
 func (m *model) typed(k tea.KeyPressMsg) {
+	at := &m.lists[m.list]
 	switch k.String() {
 	case "enter":
 		m.typing = false
 	case "esc", "ctrl+c":
-		m.typing, m.lists[m.list].filter = false, ""
+		m.typing, at.filter = false, ""
 	case "backspace":
-		if r := []rune(m.lists[m.list].filter); len(r) > 0 {
-			m.lists[m.list].filter = string(r[:len(r)-1])
-		}
+		_, n := utf8.DecodeLastRuneInString(at.filter)
+		at.filter = at.filter[:len(at.filter)-n]
 	default:
-		m.lists[m.list].filter += k.Text
+		at.filter += k.Text
 	}
-	m.lists[m.list].cursor = 0
+	at.cursor = 0
 }
 
 // place returns the current list's place with its cursor, the index of the selected row, and top, the
@@ -244,22 +246,17 @@ func (m *model) rows() []row {
 	case troubles:
 		all = troubleRows(m.now)
 	}
-	if m.lists[m.list].filter != "" {
-		text := strings.ToLower(m.lists[m.list].filter)
+	at := m.lists[m.list]
+	if at.filter != "" {
+		text := strings.ToLower(at.filter)
 		all = slices.DeleteFunc(all, func(r row) bool {
 			return !strings.Contains(strings.ToLower(r.name+" "+r.state+" "+strings.Join(r.cells, " ")), text)
 		})
 	}
-	at := m.lists[m.list]
 	slices.SortStableFunc(all, func(a, b row) int {
 		c := 0
 		if at.sort < len(a.sorted) { // by a number, the greatest first
-			switch x, y := a.sorted[at.sort], b.sorted[at.sort]; {
-			case x > y:
-				c = -1
-			case x < y:
-				c = 1
-			}
+			c = cmp.Compare(b.sorted[at.sort], a.sorted[at.sort])
 		} else if len(a.sorted) > 0 { // the last order is by name
 			c = strings.Compare(a.name, b.name)
 		}

@@ -104,10 +104,7 @@ func (m *model) flow() []string {
 		if ansi.StringWidth(figure) > width {
 			figure = st.Figure + " " + st.Brief
 		}
-		style, known := tones[st.Tone]
-		if !known {
-			style = strong
-		}
+		style := toneOr(st.Tone, strong)
 		for l, text := range []string{cell(st.Name, faint), cell(figure, style), cell(strings.Join(st.Notes, ", "), faint)} {
 			lines[l] += joint[l] + text
 		}
@@ -122,13 +119,17 @@ func (m *model) flow() []string {
 		if m.width >= 120 { // there is room for the long form
 			text = st.Name + " " + st.Figure + " " + st.Of + ", " + strings.Join(st.Notes, ", ")
 		}
-		style, known := tones[st.Tone]
-		if !known {
-			style = faint
-		}
-		below = append(below, style.Render(strings.TrimSuffix(text, ", ")))
+		below = append(below, toneOr(st.Tone, faint).Render(strings.TrimSuffix(text, ", ")))
 	}
 	return append(lines, " └ "+strings.Join(below, "   "), "")
+}
+
+// toneOr returns the style of a tone; other if there is none.
+func toneOr(tone string, other lipgloss.Style) lipgloss.Style {
+	if style, known := tones[tone]; known {
+		return style
+	}
+	return other
 }
 
 // fill returns how full a stage is, in percent and in brackets; "" below one percent.
@@ -162,9 +163,9 @@ func (m *model) tabs(found int) string {
 	}
 	switch {
 	case m.typing:
-		line += "   filter: " + telemetry.Printable(m.lists[m.list].filter) + "▏"
-	case m.lists[m.list].filter != "":
-		line += fmt.Sprintf("   filter: %s (%d)", telemetry.Printable(m.lists[m.list].filter), found)
+		line += "   filter: " + telemetry.Printable(at.filter) + "▏"
+	case at.filter != "":
+		line += fmt.Sprintf("   filter: %s (%d)", telemetry.Printable(at.filter), found)
 	}
 	return line
 }
@@ -201,11 +202,10 @@ func (m *model) table(rows []row) []string {
 			text := shortened(cells[i], width[i], i == 0)
 			pad := strings.Repeat(" ", max(0, width[i]-ansi.StringWidth(text)))
 			if c.right {
-				text = pad + text
+				b.WriteString(pad + text)
 			} else {
-				text += pad
+				b.WriteString(text + pad)
 			}
-			b.WriteString(text)
 		}
 		return b.String()
 	}
@@ -224,8 +224,11 @@ func (m *model) table(rows []row) []string {
 		}
 		out = append(out, text)
 	}
-	if len(rows) == 0 {
-		out = append(out, faint.Render(map[bool]string{true: "nothing", false: "nothing with " + telemetry.Printable(m.lists[m.list].filter)}[m.lists[m.list].filter == ""]))
+	switch {
+	case len(rows) == 0 && at.filter != "":
+		out = append(out, faint.Render("nothing with "+telemetry.Printable(at.filter)))
+	case len(rows) == 0:
+		out = append(out, faint.Render("nothing"))
 	}
 	return out
 }
@@ -257,13 +260,10 @@ func (m *model) detail(rows []row) []string {
 			out = append(out, text)
 			continue
 		}
-		wrapped := strings.Split(ansi.Wrap(text[margin:], max(20, m.width-margin), ""), "\n")
-		for j, part := range wrapped {
-			if j == 0 {
-				out = append(out, text[:margin]+part)
-			} else {
-				out = append(out, strings.Repeat(" ", margin)+part)
-			}
+		label := text[:margin]
+		for part := range strings.SplitSeq(ansi.Wrap(text[margin:], max(20, m.width-margin), ""), "\n") {
+			out = append(out, label+part)
+			label = strings.Repeat(" ", margin)
 		}
 	}
 	return out
