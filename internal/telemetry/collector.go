@@ -49,7 +49,7 @@ type put func(metric string, v float64, labels ...string)
 
 // collector computes the metrics that are looked up rather than counted. Each scrape takes one
 // status, and with it one snapshot of the ledger, so that the books balance in every scrape.
-type collector struct{ status func() *Status }
+type collector struct{ server *Server }
 
 // Describe sends nothing: the metrics of a scrape follow from the status.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
@@ -57,7 +57,7 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector: it takes one status of the agent and sends all metrics
 // that follow from it.
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	s := c.status()
+	s := c.server.brief()
 	put := func(metric string, v float64, labels ...string) {
 		m := described()[metric]
 		out <- prometheus.MustNewConstMetric(m.Desc, m.kind, v, labels...)
@@ -103,6 +103,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put("config_last_reload_successful", oneIf(s.Config.Error == ""))
 	put("watch_healthy", oneIf(s.Watch.Error == ""))
 	put("state_disk_healthy", oneIf(s.Journal.Error == ""))
+	put("log_lines_dropped_total", float64(c.server.opts.Log.Dropped()))
 	put("build_info", 1, s.Version, runtime.Version())
 }
 

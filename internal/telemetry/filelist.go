@@ -34,11 +34,7 @@ func RenderFiles(w io.Writer, l *FileList, color bool) error {
 	}
 	for i, f := range l.Files {
 		if i == 0 || f.Path != l.Files[i-1].Path {
-			path := "no file"
-			if f.Path != "" {
-				path = Printable(f.Path)
-			}
-			p.line("%s", p.paint(bold, path))
+			p.line("%s", p.paint(bold, Printable(cmp.Or(f.Path, "no file"))))
 		}
 		p.file(f, width)
 	}
@@ -54,10 +50,7 @@ func RenderFiles(w io.Writer, l *FileList, color bool) error {
 // in characters.
 func (p *painter) file(f File, width int) {
 	const figures = "  %6s  %6s  %6s  "
-	input := "-"
-	if f.Input != "" {
-		input = Printable(f.Input)
-	}
+	input := Printable(cmp.Or(f.Input, "-"))
 	line := "  " + input + strings.Repeat(" ", width-min(width, len([]rune(input))))
 	state := p.paint(fileStyle(f), fmt.Sprintf("%-8s", Printable(f.State)))
 	if f.ID == "" { // nothing is known of the file but its path

@@ -59,7 +59,7 @@ func TestEveryRowIsOnOnePage(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%d rows: got %q", n, got)
 		}
-		sel.Files = 1000
+		sel = sel.With("files", "1000")
 		if last := filesOf(s, sel); last.To != n || last.Later != "" {
 			t.Errorf("%d rows: behind the last page: %+v", n, last)
 		}
@@ -84,7 +84,7 @@ func TestAPageOfManyIsSmall(t *testing.T) {
 	for i := range 20 {
 		many.Routes = append(many.Routes, Route{Table: fmt.Sprint(i), State: Held, Hold: &Hold{Message: "no"}})
 	}
-	if v := viewOf(many, nil, time.Now(), selection{Inputs: 1, Routes: 1, Files: 1}); len(v.Broken) != shownTroubles || v.More != 20-shownTroubles {
+	if v := viewOf(many, nil, time.Now(), readSelection(nil)); len(v.Broken) != shownTroubles || v.More != 20-shownTroubles {
 		t.Errorf("%d troubles in full, %d more", len(v.Broken), v.More)
 	}
 }

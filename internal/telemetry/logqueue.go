@@ -184,16 +184,22 @@ func (q *LogQueue) pop(told, failed bool) {
 	close(line.written)
 }
 
-// Dropped returns how many lines were not written since the start.
+// Dropped returns how many lines were not written since the start; 0 for nil.
 func (q *LogQueue) Dropped() uint64 {
+	if q == nil {
+		return 0
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
 }
 
 // Missing returns how many lines were dropped that the log has not mentioned yet, because its
-// reader has stalled or is gone.
+// reader has stalled or is gone; 0 for nil.
 func (q *LogQueue) Missing() uint64 {
+	if q == nil {
+		return 0
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := q.owed

@@ -26,7 +26,7 @@ const NoCode = "none"
 // concurrent use, never block, and are called per payload, never per record.
 type Metrics struct {
 	counters map[string]*prometheus.CounterVec // by their names in the catalog
-	duration prometheus.Histogram
+	duration *prometheus.HistogramVec          // without labels
 	endToEnd *prometheus.HistogramVec
 
 	delayed  atomic.Uint64 // payloads whose EndToEnd was observed
@@ -46,19 +46,16 @@ var roomCounters = []string{
 // newMetrics registers the metrics that the agent counts as things happen, with names and help
 // texts from the catalog. The others are computed at each scrape by collector.
 func newMetrics(reg prometheus.Registerer) *Metrics {
+	histogram := func(name string, buckets ...float64) *prometheus.HistogramVec {
+		e := entryOf(name)
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: e.fullHelp(), Buckets: buckets}, e.labels)
+	}
 	m := &Metrics{
 		counters: make(map[string]*prometheus.CounterVec),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "request_duration_seconds",
-			Help:    entryOf("request_duration_seconds").fullHelp(),
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
-		}),
-		endToEnd: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: namespace, Name: "end_to_end_seconds",
-			Help:    entryOf("end_to_end_seconds").fullHelp(),
-			Buckets: []float64{.05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200},
-		}, entryOf("end_to_end_seconds").labels),
+		duration: histogram("request_duration_seconds", .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60),
+		endToEnd: histogram("end_to_end_seconds", .05, .1, .25, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 7200),
 	}
+	m.duration.WithLabelValues() // present from the start
 	reg.MustRegister(m.duration, m.endToEnd)
 	for _, name := range roomCounters {
 		e := entryOf(name)
@@ -87,7 +84,7 @@ func (m *Metrics) count(name string, n int64, labels ...string) {
 func (m *Metrics) Request(outcome, code string, d time.Duration) {
 	m.count("requests_total", 1, outcome, code)
 	if outcome != OutcomeNotSent {
-		m.duration.Observe(d.Seconds())
+		m.duration.WithLabelValues().Observe(d.Seconds())
 	}
 }
 

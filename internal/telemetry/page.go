@@ -61,9 +61,6 @@ type figure struct {
 
 func (v view) Ago(t time.Time) string { return AgoText(v.Now, t) }
 func (v view) In(t time.Time) string  { return InText(v.Now, t) }
-func (v view) Resume() string         { return v.Query.pausing(false).String() }
-func (v view) Hold() string           { return v.Query.pausing(true).String() }
-func (v view) Everything() string     { return v.Query.all().String() }
 
 // viewOf returns what the template of the page shows: the status s, plots of the history in points,
 // and the rows of the lists that the query q selects. now is the time that ages are computed from.

@@ -55,18 +55,12 @@ const (
 // New returns a server that does not listen yet, with all metrics registered. Its Metrics can be
 // used at once.
 func New(opts Options) *Server {
+	if opts.Brief == nil {
+		opts.Brief = opts.Status
+	}
 	s := &Server{opts: opts, registry: prometheus.NewRegistry(), headTime: headTime, renewed: renewed, look: make(chan struct{}, 1)}
 	s.metrics = newMetrics(s.registry)
-	s.registry.MustRegister(collector{s.brief})
-	s.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: namespace, Name: "log_lines_dropped_total", Help: entryOf("log_lines_dropped_total").fullHelp(),
-	}, func() float64 {
-		if opts.Log == nil {
-			return 0
-		}
-		return float64(opts.Log.Dropped())
-	}))
-	s.registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	s.registry.MustRegister(collector{s}, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	return s
 }
 
@@ -78,20 +72,13 @@ func (s *Server) status() *Status { return s.complete(s.opts.Status()) }
 
 // brief returns the status with idle files counted but not listed, since there may be hundreds of
 // thousands of them.
-func (s *Server) brief() *Status {
-	if s.opts.Brief == nil {
-		return s.status()
-	}
-	return s.complete(s.opts.Brief())
-}
+func (s *Server) brief() *Status { return s.complete(s.opts.Brief()) }
 
 // complete returns status with what the server adds: the version, the books of the ledger with what
 // follows from them, the rates of the last 30 s, and how many lines its own log is missing.
 func (s *Server) complete(status Status) *Status {
-	if s.opts.Log != nil {
-		status.LogMissing = s.opts.Log.Missing()
-	}
 	now := time.Now()
+	status.LogMissing = s.opts.Log.Missing()
 	status.complete(s.opts.Version, s.opts.Ledger, now)
 	status.Rates = ratesOf(s.history.points(now), now)
 	return &status

@@ -103,10 +103,9 @@ func (s *tapStream) record(rec TapRecord) error {
 // tell writes the buffered lines to the client. Before that it adds a note if the number of dropped
 // records has changed since the last note, or if the tap has ended.
 func (s *tapStream) tell(dropped uint64, ended bool) error {
-	note := TapNote{Ended: ended}
 	if dropped != s.dropped || ended {
-		s.dropped, note.Dropped = dropped, dropped
-		return s.note(note)
+		s.dropped = dropped
+		return s.note(TapNote{Dropped: dropped, Ended: ended})
 	}
 	return s.flush()
 }
