@@ -120,17 +120,13 @@ func quarantineExportCommand() *cobra.Command {
 }
 
 // sift returns which records in quarantine ids, arguments of the command, and the flags choose to
-// be changed, and shows the first of them on stderr. It reads the configuration first.
+// be changed, and shows the first of them on stderr.
 func (k *kept) sift(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
-	l, err := k.records(cmd, ids)
+	l, dir, err := k.refused(cmd, ids)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := k.load()
-	if err != nil {
-		return nil, err
-	}
-	return l.Choose(quarantineFolder(cfg), cmd.ErrOrStderr(), k.all)
+	return l.Choose(dir, cmd.ErrOrStderr(), k.all)
 }
 
 // quarantineRemoveCommand returns the command quarantine rm, with its help and its flags.

@@ -119,42 +119,28 @@ func spoolExportCommand() *cobra.Command {
 	return cmd
 }
 
-// leaveEnded makes the list l leave out payloads that were delivered or given up, as the journal in
-// stateDir records: they stay in the spool until their segment is removed.
-func leaveEnded(l *stored.Payloads, stateDir string) (err error) {
-	l.Ended, err = stored.EndedIn(stateDir)
-	return exit.Reading(err)
-}
-
 // waiting returns the list of the payloads in the spool that ids and the flags choose, and the
-// folder of the spool. Payloads that have ended are left out, unless --dir names the folder: then
-// the journal is not known.
+// folder of the spool. Payloads that were delivered or given up, as the journal records, are left out:
+// they stay in the spool until their segment is removed. They are not left out if --dir names the
+// folder: then the journal is not known.
 func (k *kept) waiting(cmd *cobra.Command, ids []string) (l *stored.Payloads, dir string, err error) {
 	if l, err = k.payloads(cmd, ids); err != nil {
 		return nil, "", err
 	}
 	if dir, err = k.folder(spoolFolder); err == nil && k.cfg != nil {
-		err = leaveEnded(l, k.cfg.StateDir)
+		l.Ended, err = stored.EndedIn(k.cfg.StateDir)
 	}
-	return l, dir, err
+	return l, dir, exit.Reading(err)
 }
 
 // pick returns which payloads in the spool ids, arguments of the command, and the flags choose to
-// be changed, and shows the first of them on stderr. Payloads that have ended are left out. It
-// reads the configuration first.
+// be changed, and shows the first of them on stderr. Payloads that have ended are left out.
 func (k *kept) pick(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
-	l, err := k.payloads(cmd, ids)
+	l, dir, err := k.waiting(cmd, ids)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := k.load()
-	if err != nil {
-		return nil, err
-	}
-	if err := leaveEnded(l, cfg.StateDir); err != nil {
-		return nil, err
-	}
-	return l.Choose(cfg.Spool.Dir, cmd.ErrOrStderr(), k.all)
+	return l.Choose(dir, cmd.ErrOrStderr(), k.all)
 }
 
 // spoolRemoveCommand returns the command spool rm, with its help and its flags.

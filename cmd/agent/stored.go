@@ -32,6 +32,7 @@ type kept struct {
 	json, yes, all bool
 	filter         stored.Filter
 	cfg            *config.Config // nil: none was read
+	hint           string         // what to do without a configuration; may be empty
 }
 
 // reads adds the flags of a command that only reads; what is the word for it in the help, "spool"
@@ -40,6 +41,7 @@ func (k *kept) reads(cmd *cobra.Command, what string) {
 	f := cmd.Flags()
 	f.StringVar(&k.config, "config", config.DefaultPath, "the configuration `file` that says where the "+what+" is")
 	f.StringVar(&k.dir, "dir", "", "read this `folder`, without a configuration")
+	k.hint = "\nwithout a configuration: name the folder with --dir"
 }
 
 // changes adds the flags of a command that changes the spool or quarantine.
@@ -86,12 +88,15 @@ func (k *kept) choose(ids []string) (stored.Filter, error) {
 	return k.filter, err
 }
 
-// load reads the configuration that --config names, and keeps it in k.cfg. It fails if its
+// load reads the configuration that --config names, once, and keeps it in k.cfg. It fails if its
 // state_dir does not exist. Its errors have exit codes.
 func (k *kept) load() (*config.Config, error) {
+	if k.cfg != nil {
+		return k.cfg, nil
+	}
 	cfg, err := loadConfig(k.config)
 	if err != nil {
-		return nil, err
+		return nil, exit.With(exit.Config, fmt.Errorf("%w%s", err, k.hint))
 	}
 	k.cfg = cfg
 	return cfg, isFolder(cfg.StateDir)
@@ -106,19 +111,18 @@ func isFolder(path string) error {
 	return exit.Reading(err)
 }
 
-// folder returns the folder of the spool or the quarantine to read: that of --dir, or else what
-// where returns for the configuration. A folder from the configuration may be missing, since the
-// agent makes it only when needed; then state_dir has to exist. Its errors have exit codes.
+// folder returns the folder of the spool or of quarantine: that of --dir, or else what where returns
+// for the configuration. A folder from the configuration may be missing, since the agent makes it
+// only when needed; then state_dir has to exist. Its errors have exit codes.
 func (k *kept) folder(where func(*config.Config) string) (string, error) {
-	must := k.dir
-	if k.dir == "" {
-		cfg, err := loadConfig(k.config)
-		if err != nil {
-			return "", exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the folder with --dir", err))
-		}
-		k.cfg, k.dir, must = cfg, where(cfg), cfg.StateDir
+	if k.dir != "" {
+		return k.dir, isFolder(k.dir)
 	}
-	return k.dir, isFolder(must)
+	cfg, err := k.load()
+	if err != nil {
+		return "", err
+	}
+	return where(cfg), nil
 }
 
 func spoolFolder(c *config.Config) string      { return c.Spool.Dir }

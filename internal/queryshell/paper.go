@@ -224,10 +224,7 @@ type drawing struct {
 // wanted returns the chart to draw of the next table: as the flag --render or the query says. It
 // returns false if no chart of a known kind is asked for.
 func (d *drawing) wanted() (chart.Spec, bool) {
-	spec, err := chart.Parse(d.about.Visualization)
-	if err != nil {
-		spec = chart.Spec{}
-	}
+	spec, _ := chart.Parse(d.about.Visualization) // the zero Spec after an error
 	if d.p.Render != "" {
 		spec.Kind = chart.Kind(d.p.Render)
 	}
