@@ -115,7 +115,8 @@ func collectRoutes(routes []Route, put put) {
 	for _, r := range routes {
 		states[r.State]++
 		if r.State == Held {
-			held[[3]string{r.Database, r.Table, code(r.Hold)}]++
+			hold := cmp.Or(r.Hold, &Hold{})
+			held[[3]string{r.Database, r.Table, hold.Code}]++
 		}
 	}
 	for state, n := range states {
@@ -159,15 +160,6 @@ func collectBlocked(s *Status, put put) {
 	for k, seconds := range next {
 		put("route_next_try_seconds", seconds, k[0], k[1])
 	}
-}
-
-// code returns the service's error code of h, the reason why a route does not deliver; "" if h is
-// nil.
-func code(h *Hold) string {
-	if h == nil {
-		return ""
-	}
-	return h.Code
 }
 
 // collectBooks sends the accounts of one input. Accounts with reasons show all known reasons, also

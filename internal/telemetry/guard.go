@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -25,9 +26,7 @@ type Guard struct {
 	token string   // the file; empty: no token is needed
 	pair  *keyPair // nil: no TLS
 	log   *slog.Logger
-
-	mu   sync.Mutex
-	told bool // the token cannot be read, and that was logged
+	told  atomic.Bool // the token cannot be read, and that was logged
 }
 
 // Sizes of a token in bytes.
@@ -98,11 +97,7 @@ func (g *Guard) allows(r *http.Request) bool {
 // logTokenError logs err, the error of reading the token file. It is called after each reading:
 // while reading goes on failing it logs only the first error, and a nil err ends that.
 func (g *Guard) logTokenError(err error) {
-	g.mu.Lock()
-	told := g.told
-	g.told = err != nil
-	g.mu.Unlock()
-	if err != nil && !told {
+	if told := g.told.Swap(err != nil); err != nil && !told {
 		g.log.Warn("bearer token file of the telemetry endpoint cannot be read; until it can, every request that needs the token is refused", "err", err)
 	}
 }
@@ -113,12 +108,8 @@ func bearer(r *http.Request) (token string, ok bool) {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password, true
 	}
-	const scheme = "bearer "
-	h := r.Header.Get("Authorization")
-	if len(h) < len(scheme) || !strings.EqualFold(h[:len(scheme)], scheme) {
-		return "", false
-	}
-	return strings.TrimSpace(h[len(scheme):]), true
+	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), found && strings.EqualFold(scheme, "bearer")
 }
 
 // unauthorized answers a request that has no valid token.

@@ -149,23 +149,18 @@ const (
 // states of clusters and routes. NeedService, if one is down, comes before NeedPerson, since most
 // other problems follow from it.
 func (s *Status) Need() Need {
-	need := NeedNothing
-	if len(s.Problems) > 0 || s.Quarantine.Bytes > 0 || sumUp(s).Dropped > 0 {
-		need = NeedPerson
-	}
-	state := func(state string) {
-		switch state {
-		case Down:
-			need = NeedService
-		case Held:
-			need = max(need, NeedPerson)
-		}
-	}
+	states := make(map[string]bool)
 	for _, c := range s.Clusters {
-		state(c.State)
+		states[c.State] = true
 	}
 	for _, r := range s.Routes {
-		state(r.State)
+		states[r.State] = true
 	}
-	return need
+	switch {
+	case states[Down]:
+		return NeedService
+	case states[Held], len(s.Problems) > 0, s.Quarantine.Bytes > 0, sumUp(s).Dropped > 0:
+		return NeedPerson
+	}
+	return NeedNothing
 }
