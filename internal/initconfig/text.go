@@ -1,6 +1,7 @@
 package initconfig
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,36 +13,34 @@ import (
 	"kusto-agent/internal/telemetry"
 )
 
+// layout is the configuration file with what all answers have in common. @FILE@ stands for the name of
+// the file, and @CLUSTER@, @AUTH@ and @INPUT@ for lines of keys.
+//
+//go:embed agent.yaml.tmpl
+var layout string
+
+// keys are lines of the configuration file.
+type keys struct{ strings.Builder }
+
+// add adds a line with a key and its value, behind so many spaces, and why as a comment.
+func (k *keys) add(indent int, key, value, why string) {
+	text := strings.Repeat(" ", indent) + key + ": " + value
+	if why != "" {
+		text = fmt.Sprintf("%-46s # %s", text, why)
+	}
+	k.WriteString(text + "\n")
+}
+
 // text returns the configuration file that the answers give, as YAML with comments that explain the
 // keys.
 func (c *Answers) text() string {
-	var b strings.Builder
-	line := func(indent int, key, value, why string) {
-		text := strings.Repeat(" ", indent) + key + ": " + value
-		if why != "" {
-			text = fmt.Sprintf("%-46s # %s", text, why)
-		}
-		b.WriteString(text + "\n")
-	}
-	file := c.Output
-	if file == "-" {
-		file = "agent.yaml"
-	}
-	fmt.Fprintf(&b, "# A configuration of kusto-agent. kusto-agent config explain KEY says more of any key, such as inputs.start_at.\n"+
-		"# Further steps, each of which can be repeated:\n"+
-		"#   kusto-agent setup --config %[1]s         # make the table, the mapping and the policy on the service; --dry-run prints them\n"+
-		"#   kusto-agent check --config %[1]s         # look at everything that is needed, changing nothing\n"+
-		"#   kusto-agent run --once --config %[1]s    # send what the files hold now, and end\n\n", telemetry.Printable(config.Quoted(file)))
-	line(0, "cluster", scalar(c.Cluster), "the query URL")
+	var cluster, auth, input keys
+	cluster.add(0, "cluster", scalar(c.Cluster), "the query URL")
 	if c.Trust {
-		line(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")
+		cluster.add(0, "allow_untrusted_endpoint", "true", "a token is sent there all the same")
 	}
-	line(0, "database", scalar(c.Database), "an input can name another")
-	b.WriteString("\n# The folder of what the agent remembers: how far each file is safe, what the service could not take yet, and what it\n" +
-		"# refused. The service has /var/lib/kusto-agent; a start by hand has ./kusto-agent-state. With another folder everything\n" +
-		"# is sent again.\n# state_dir: /var/lib/kusto-agent\n\n")
-	b.WriteString("auth:\n")
-	line(2, "method", scalar(c.Auth), methodWords[c.Auth])
+	cluster.add(0, "database", scalar(c.Database), "an input can name another")
+	auth.add(2, "method", scalar(c.Auth), methodWords[c.Auth])
 	for _, k := range []struct{ key, value, why string }{
 		{"tenant", c.Tenant, ""}, {"client_id", c.ClientID, ""},
 		{"client_secret_file", c.ClientSecretFile, "beside this file, or a credential of systemd"},
@@ -49,60 +48,50 @@ func (c *Answers) text() string {
 		{"token_file", c.TokenFile, "read again when it changes"},
 	} {
 		if k.value != "" {
-			line(2, k.key, scalar(k.value), k.why)
+			auth.add(2, k.key, scalar(k.value), k.why)
 		}
 	}
-	b.WriteString("\ninputs:\n")
-	line(2, "- paths", "["+quotedScalar(c.Path)+"]", "** matches folders")
-	line(4, "table", scalar(c.Table), "also names the input in commands, metrics and logs")
+	input.add(2, "- paths", "["+quotedScalar(c.Path)+"]", "** matches folders")
+	input.add(4, "table", scalar(c.Table), "also names the input in commands, metrics and logs")
 	if c.Mapping != "" {
-		line(4, "mapping", scalar(c.Mapping), "which member or field goes to which column")
+		input.add(4, "mapping", scalar(c.Mapping), "which member or field goes to which column")
 	}
-	c.reading(line)
-	b.WriteString("    # Files that are there when the input is first seen are read from their beginning; end leaves what they hold.\n" +
-		"    # start_at: end\n" +
-		"    # Rotated files are followed by themselves, also when they are compressed, and need not match paths.\n" +
-		"    # exclude: [\"*.bak\"]\n" +
-		"    # Records that are not wanted, and what of a record does not leave this machine:\n" +
-		"    # drop: [{match: '/healthz'}]\n" +
-		"    # redact: [{preset: [email, bearer], with: '***'}]\n\n" +
-		"# One request carries what was written within max_wait, up to max_size. A longer wait means fewer, larger requests.\n" +
-		"# batch: {max_wait: 1s, max_size: 4MB}\n\n" +
-		"# While the service is down, records wait in the spool. Full, it has the agent stop reading: nothing is lost while the\n" +
-		"# files are there.\n" +
-		"# spool: {max_size: 10GiB}\n\n" +
-		"# The status page, the metrics and the health checks; they show no records.\n" +
-		"# telemetry: {listen: \"127.0.0.1:5878\"}\n")
-	return b.String()
+	c.reading(&input)
+	file := c.Output
+	if file == "-" {
+		file = "agent.yaml"
+	}
+	return strings.NewReplacer("@FILE@", telemetry.Printable(config.Quoted(file)),
+		"@CLUSTER@\n", cluster.String()+"\n", "@AUTH@\n", auth.String()+"\n", "@INPUT@", input.String()).Replace(layout)
 }
 
-// reading writes, by calling line, the keys of the input that say how its files are read: parse
+// reading adds the keys of the input that say how its files are read: parse
 // with its settings or format, header and encoding. They follow from the guess about the sample, as
 // far as it fits the chosen format.
-func (c *Answers) reading(line func(indent int, key, value, why string)) {
+func (c *Answers) reading(to *keys) {
 	g := c.guess
 	if g.Parse != "" && c.Format == "JSON" {
-		line(4, "parse", g.Parse, parseWords[g.Parse])
+		to.add(4, "parse", g.Parse, parseWords[g.Parse])
 		if e := g.Expression; e != nil {
-			line(4, "pattern", "'"+strings.ReplaceAll(e.Pattern, "'", "''")+"'", "")
+			to.add(4, "pattern", "'"+strings.ReplaceAll(e.Pattern, "'", "''")+"'", "")
 			if len(e.Types) > 0 {
-				line(4, "types", typesOf(e.Types), "")
+				to.add(4, "types", typesOf(e.Types), "")
 			}
 			if e.Time {
-				line(4, "time", "{member: time, layout: iso8601}", "zone: local, unless the log tells it or another is set")
+				to.add(4, "time", "{member: time, layout: iso8601}", "zone: local, unless the log tells it or another is set")
 			}
 		}
 		if g.Inner != "" {
-			line(4, "inner", g.Inner, "what the messages hold, whose members stand beside those")
+			to.add(4, "inner", g.Inner, "what the messages hold, whose members stand beside those")
 		}
 	} else {
-		line(4, "format", scalar(c.Format), "default: by the extension of the files")
+		to.add(4, "format", scalar(c.Format), "default: by the extension of the files")
 	}
 	if g.Header && c.Format == string(g.Format) {
-		line(4, "header", "skip", "the first record of every file holds names")
+		to.add(4, "header", "skip", "the first record of every file holds names")
 	}
 	if g.Encoding != "" {
-		line(4, "encoding", g.Encoding, "UTF-8 is sent")
+		to.add(4, "encoding", g.Encoding, "UTF-8 is sent")
 	}
 }
 
