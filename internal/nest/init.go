@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -38,12 +39,8 @@ func becomeInit(base, brought string) {
 
 // refused says that the kernel grants this to others, or to nobody.
 func refused(err error) bool {
-	for _, no := range []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.ENODEV, unix.EROFS} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+	no := []error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.ENODEV, unix.EROFS}
+	return slices.ContainsFunc(no, func(target error) bool { return errors.Is(err, target) })
 }
 
 // mounted is one mount below the new root.

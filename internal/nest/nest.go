@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/async"
 )
 
 const (
@@ -50,8 +52,8 @@ func Inside() bool { return os.Getenv(role) == "inside" }
 type Nest struct {
 	t     *testing.T
 	init  *exec.Cmd
-	said  bytes.Buffer  // by the init before it was systemd; read it after ended
-	ended chan struct{} // closed when init is gone
+	said  bytes.Buffer    // by the init before it was systemd; read it after ended
+	ended <-chan struct{} // closed when init is gone
 }
 
 // New boots systemd, with what is in the folder brought in /nest: test, which is this
@@ -60,7 +62,7 @@ type Nest struct {
 // does not allow it, the test is skipped.
 func New(t *testing.T, brought string) *Nest {
 	t.Helper()
-	n := &Nest{t: t, ended: make(chan struct{})}
+	n := &Nest{t: t}
 	group := newCgroup(t)
 	n.init = exec.Command(Binary(t), t.TempDir(), brought)
 	n.init.Env = []string{role + "=init"}
@@ -71,19 +73,22 @@ func New(t *testing.T, brought string) *Nest {
 		UseCgroupFD: true,
 		CgroupFD:    int(group.Fd()),
 	}
-	if err := n.init.Start(); refused(err) {
-		t.Skipf("the kernel refuses namespaces: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	// Started here, ended by the death of init, awaited by close.
-	go func() {
-		defer close(n.ended)
-		_ = n.init.Wait() // how it ended is read from its state
-	}()
+	granted(t, "namespaces", n.init.Start())
+	// Ended by the death of init, awaited by close.
+	n.ended = async.Start(func() { _ = n.init.Wait() }) // how it ended is read from its state
 	t.Cleanup(n.close)
 	n.awaitBoot()
 	return n
+}
+
+// granted ends the test if err is an error. It skips it where the kernel refuses what.
+func granted(t *testing.T, what string, err error) {
+	t.Helper()
+	if refused(err) {
+		t.Skipf("the kernel refuses %s: %v", what, err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Binary is the path of the test binary.
@@ -162,18 +167,10 @@ func (n *Nest) Test(t *testing.T, name string) {
 func newCgroup(t *testing.T) *os.File {
 	t.Helper()
 	tree, err := cgroupTree(t)
-	if refused(err) {
-		t.Skipf("the kernel refuses a cgroup tree: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	granted(t, "a cgroup tree", err)
 	path := filepath.Join(tree, ownCgroup(t), groupName+strconv.Itoa(os.Getpid()))
 	removeStale(filepath.Dir(path))
-	if err := os.Mkdir(path, 0o755); refused(err) {
-		t.Skipf("the kernel refuses a cgroup: %v", err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	granted(t, "a cgroup", os.Mkdir(path, 0o755))
 	t.Cleanup(func() { removeCgroup(t, path) })
 	group, err := os.Open(path)
 	if err != nil {
