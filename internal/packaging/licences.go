@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path"
@@ -38,7 +36,7 @@ func (r *release) thirdParties(arch string) (all []*party, err error) {
 		return nil, fmt.Errorf("list the packages of the agent: %w", err)
 	}
 	found := make(map[string]*party)
-	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var p struct {
 			Dir      string
 			Standard bool
@@ -47,9 +45,7 @@ func (r *release) thirdParties(arch string) (all []*party, err error) {
 				Main               bool
 			}
 		}
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
+		if err := dec.Decode(&p); err != nil {
 			return nil, err
 		}
 		if p.Standard || p.Module.Main {

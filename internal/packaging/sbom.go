@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"fmt"
+	"runtime/debug"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
@@ -31,29 +32,20 @@ func (r *release) components(arch, binary string, third []*party) ([]byte, error
 	// The binary has no dependency that the list of licences lacks, and the other way round.
 	var parts []cdx.Component
 	var refs []string
-	add := func(name, version string) error {
-		p := by[name]
-		if p == nil {
-			return fmt.Errorf("module %s is in the binary, but its licence was not found", name)
-		}
-		delete(by, name)
-		url := "pkg:golang/" + name + "@" + version
-		parts = append(parts, cdx.Component{
-			BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: url, Licenses: p.choices(),
-		})
-		refs = append(refs, url)
-		return nil
-	}
-	for _, m := range info.Deps {
+	for _, m := range append(info.Deps, &debug.Module{Path: standard, Version: by[standard].version}) {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		if err := add(m.Path, m.Version); err != nil {
-			return nil, err
+		p := by[m.Path]
+		if p == nil {
+			return nil, fmt.Errorf("module %s is in the binary, but its licence was not found", m.Path)
 		}
-	}
-	if err := add(standard, by[standard].version); err != nil {
-		return nil, err
+		delete(by, m.Path)
+		url := "pkg:golang/" + m.Path + "@" + m.Version
+		parts = append(parts, cdx.Component{
+			BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: url, Licenses: p.choices(),
+		})
+		refs = append(refs, url)
 	}
 	for name := range by {
 		return nil, fmt.Errorf("module %s has a licence, but is not in the binary", name)
