@@ -129,7 +129,7 @@ func (c *Answers) complete() error {
 		question string
 		suggest  func() string
 		check    func(string) error
-		skip     func() bool
+		only     []string // the ways to sign in that need it; nil: all
 	}{
 		{to: &c.Cluster, flag: "cluster", question: "Query URL of the cluster", check: c.endpoint},
 		{to: &c.Database, flag: "database", question: "Database", check: name("database")},
@@ -138,15 +138,15 @@ func (c *Answers) complete() error {
 		{to: &c.Table, flag: "table", question: "Table", suggest: c.likelyTable, check: name("table")},
 		{to: &c.Mapping, flag: "mapping", question: "Mapping", suggest: c.likelyMapping, check: name("mapping")},
 		{to: &c.Auth, flag: "auth", question: "How to sign in", suggest: c.likelyMethod, check: c.wayIn},
-		{to: &c.Tenant, flag: "tenant", question: "Tenant", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
-		{to: &c.ClientID, flag: "client-id", question: "Client id", check: some, skip: func() bool { return !c.signsIn("client_secret", "certificate") }},
-		{to: &c.ClientSecretFile, flag: "client-secret-file", question: "File of the client secret", suggest: func() string { return "kusto-agent.client-secret" }, check: some, skip: func() bool { return !c.signsIn("client_secret") }},
-		{to: &c.CertificateFile, flag: "certificate-file", question: "File of the certificate", check: some, skip: func() bool { return !c.signsIn("certificate") }},
-		{to: &c.TokenFile, flag: "token-file", question: "File of the token", check: some, skip: func() bool { return !c.signsIn("token_file") }},
+		{to: &c.Tenant, flag: "tenant", question: "Tenant", check: some, only: []string{"client_secret", "certificate"}},
+		{to: &c.ClientID, flag: "client-id", question: "Client id", check: some, only: []string{"client_secret", "certificate"}},
+		{to: &c.ClientSecretFile, flag: "client-secret-file", question: "File of the client secret", suggest: func() string { return "kusto-agent.client-secret" }, check: some, only: []string{"client_secret"}},
+		{to: &c.CertificateFile, flag: "certificate-file", question: "File of the certificate", check: some, only: []string{"certificate"}},
+		{to: &c.TokenFile, flag: "token-file", question: "File of the token", check: some, only: []string{"token_file"}},
 	}
 	var missing []string
 	for _, s := range steps {
-		if s.skip != nil && s.skip() {
+		if s.only != nil && !slices.Contains(s.only, c.Auth) {
 			continue
 		}
 		suggested := ""
@@ -222,5 +222,3 @@ func knownFormat(name string) error {
 	}
 	return fmt.Errorf("%q is no format; want one of %s", name, strings.Join(names, ", "))
 }
-
-func (c *Answers) signsIn(methods ...string) bool { return slices.Contains(methods, c.Auth) }
