@@ -74,12 +74,7 @@ func environment(who check.Service) config.Env {
 	return func(name string) (string, bool) {
 		value, ok := os.LookupEnv(name)
 		if !ok && who.Unit && os.Geteuid() == 0 {
-			switch name {
-			case "STATE_DIRECTORY":
-				return "/var/lib/kusto-agent", true
-			case "CREDENTIALS_DIRECTORY":
-				return "/etc/credstore", true
-			}
+			value, ok = map[string]string{"STATE_DIRECTORY": "/var/lib/kusto-agent", "CREDENTIALS_DIRECTORY": "/etc/credstore"}[name]
 		}
 		return value, ok
 	}
