@@ -110,16 +110,14 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 // collectRoutes sends the metrics of how many routes are in each state, and how many of each table
 // are held, by error code. A table has a route for each format and mapping.
 func collectRoutes(routes []Route, put put) {
-	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
 	held := map[[3]string]int{}
 	for _, r := range routes {
-		states[r.State]++
 		if r.State == Held {
 			hold := cmp.Or(r.Hold, &Hold{})
 			held[[3]string{r.Database, r.Table, hold.Code}]++
 		}
 	}
-	for state, n := range states {
+	for state, n := range routeStates(routes) {
 		put("routes", float64(n), state)
 	}
 	for h, n := range held {

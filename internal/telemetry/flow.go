@@ -75,15 +75,10 @@ func filesStage(s *Status, t sums) Stage {
 // requestsStage returns the box of the requests in the diagram: how many are in flight, how many
 // may be, the mean time from read to accepted, and how many routes retry.
 func requestsStage(s *Status) Stage {
-	under, most, retrying := 0, 0, 0
+	under, most := 0, 0
 	for _, c := range s.Clusters {
 		under += c.InFlight
 		most += c.Concurrency
-	}
-	for _, r := range s.Routes {
-		if r.State == Retrying {
-			retrying++
-		}
 	}
 	out := Stage{Name: "Requests", Figure: fmt.Sprint(under), Of: "in flight", Brief: "in flight", Fill: part(int64(under), int64(most))}
 	if most > 0 {
@@ -93,7 +88,7 @@ func requestsStage(s *Status) Stage {
 	if s.Rates.Delay > 0 {
 		out.Notes = append(out.Notes, secondsText(s.Rates.Delay)+" from read to accepted")
 	}
-	if retrying > 0 {
+	if retrying := routeStates(s.Routes)[Retrying]; retrying > 0 {
 		out.Tone = "wait"
 		out.Notes = append(out.Notes, number(retrying, "route", "routes")+" trying again")
 	}
@@ -106,10 +101,7 @@ func requestsStage(s *Status) Stage {
 func serviceStage(s *Status, t sums) Stage {
 	out := Stage{Name: "Service", Figure: RateText(s.Rates.Accepted), Of: "records accepted", Brief: "accepted", Fill: -1,
 		Notes: []string{BytesText(int64(s.Rates.Bytes)) + "/s", CountText(t.Accepted) + " since the start"}}
-	count := map[string]int{}
-	for _, r := range s.Routes {
-		count[r.State]++
-	}
+	count := routeStates(s.Routes)
 	for _, state := range []string{Held, Down} {
 		if n := count[state]; n > 0 {
 			out.Tone = "bad"

@@ -120,6 +120,11 @@ func plainText(s string) string {
 	})
 }
 
+// dashboardFrame is the dashboard without panels.
+//
+//go:embed dashboard.json
+var dashboardFrame []byte
+
 // Dashboard returns a dashboard for Grafana 9 and later, as JSON: a row for each section of the
 // catalog, with three panels side by side.
 func Dashboard() ([]byte, error) {
@@ -145,17 +150,11 @@ func Dashboard() ([]byte, error) {
 			}
 		}
 	}
-	doc := map[string]any{
-		"title": "kusto-agent", "uid": "kusto-agent", "tags": []string{"kusto-agent"}, "schemaVersion": 39, "version": 1, "editable": true,
-		"description": "Made by: kusto-agent metrics dashboard",
-		"time":        map[string]string{"from": "now-1h", "to": "now"}, "refresh": "30s", "timezone": "browser",
-		"annotations": map[string]any{"list": []any{}}, "links": []any{}, "panels": panels,
-		"templating": map[string]any{"list": []any{
-			map[string]any{"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
-			variable("job", "label_values(kusto_agent_build_info, job)"),
-			variable("instance", `label_values(kusto_agent_build_info{job=~"$job"}, instance)`),
-		}},
+	var doc map[string]any
+	if err := json.Unmarshal(dashboardFrame, &doc); err != nil {
+		return nil, fmt.Errorf("write dashboard: %w", err)
 	}
+	doc["panels"] = panels
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -185,15 +184,6 @@ func panelsOf(row string) (titles []string, shown map[string][]*metric) {
 // source returns the reference to the dashboard's data source.
 func source() map[string]string {
 	return map[string]string{"type": "prometheus", "uid": "${datasource}"}
-}
-
-// variable returns a Grafana template variable: a choice at the top of the dashboard, whose values
-// the query finds.
-func variable(name, query string) map[string]any {
-	return map[string]any{
-		"name": name, "type": "query", "datasource": source(), "query": query, "refresh": 2,
-		"multi": true, "includeAll": true, "allValue": ".*", "current": map[string]any{"text": "All", "value": "$__all"},
-	}
 }
 
 // grafanaPanel returns the Grafana JSON of a panel that shows metrics over time. All metrics have

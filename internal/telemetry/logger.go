@@ -18,22 +18,14 @@ import (
 // and in the systemd journal, where each line begins with its priority and has no time; anywhere
 // else it is JSON. Unprintable characters are escaped, so that a file name can neither forge a line
 // nor steer a terminal.
-func NewLogger(cfg LogConfig, w io.Writer) *slog.Logger { return NewLeveledLogger(cfg, w, Level(cfg)) }
-
-// NewLeveledLogger is NewLogger with a level that can change while it is used.
-func NewLeveledLogger(cfg LogConfig, w io.Writer, level slog.Leveler) *slog.Logger {
+func NewLogger(cfg LogConfig, w io.Writer) *slog.Logger {
 	f, _ := w.(*os.File)
-	return formOf(cfg, f).logger(w, level)
+	return formOf(cfg, f)(w, Level(cfg))
 }
 
-// form is how the lines of a log look.
-type form int
-
-const (
-	asJSON form = iota
-	asText
-	asJournal
-)
+// form returns a logger whose lines look in one way. It writes them to w, each with one Write, from
+// level up; level may change while the logger is used.
+type form func(w io.Writer, level slog.Leveler) *slog.Logger
 
 // formOf returns how log lines look that go to the file f, by the configuration and by what f is:
 // the systemd journal, a terminal, or anything else. f is nil if the log goes to no file.
@@ -47,14 +39,15 @@ func formOf(cfg LogConfig, f *os.File) form {
 	return asJSON
 }
 
-// logger returns a logger that writes lines of this form to w, each with one Write, from level up.
-func (f form) logger(w io.Writer, level slog.Leveler) *slog.Logger {
-	switch f {
-	case asJournal:
-		return slog.New(slog.NewTextHandler(journal{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
-	case asText:
-		return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
-	}
+func asJournal(w io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewTextHandler(journal{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime}))
+}
+
+func asText(w io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+func asJSON(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(escaper{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quoteBytes}))
 }
 

@@ -74,7 +74,7 @@ func TestLevelAndForm(t *testing.T) {
 	}
 	b.Reset()
 	var level slog.LevelVar
-	log := NewLeveledLogger(LogConfig{Format: "text"}, &b, &level)
+	log := formOf(LogConfig{Format: "text"}, nil)(&b, &level)
 	log.Debug("not yet")
 	level.Set(Level(LogConfig{Level: "debug"}))
 	log.Debug("now")

@@ -53,11 +53,11 @@ func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logg
 	form := formOf(cfg, to)
 	q := newLogQueue(to, func(dropped uint64) []byte {
 		var b bytes.Buffer
-		form.logger(&b, level).Warn("lines of the agent's own log were dropped: whatever reads its stderr is too slow or gone; no record is affected", "lines", dropped,
+		form(&b, level).Warn("lines of the agent's own log were dropped: whatever reads its stderr is too slow or gone; no record is affected", "lines", dropped,
 			"fix", "check what reads the agent's stderr: journald, the container runtime, or the program it is piped to")
 		return b.Bytes()
 	})
-	return form.logger(q, level), q
+	return form(q, level), q
 }
 
 // NewLogQueue returns a queue for lines of plain text. Close it when nobody writes any more.

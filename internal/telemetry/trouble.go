@@ -47,6 +47,15 @@ func WorstFirst(routes []Route) []Route {
 	return out
 }
 
+// routeStates returns how many routes are in each state, also of a state that none is in.
+func routeStates(routes []Route) map[string]int {
+	states := map[string]int{Up: 0, Retrying: 0, Down: 0, Held: 0}
+	for _, r := range routes {
+		states[r.State]++
+	}
+	return states
+}
+
 // verdict returns the headline: a tone (good, wait, bad) and one sentence. The sentence says
 // "delivering" only if a route delivers, and neither that nor "up to date" while quarantine holds
 // records.
@@ -57,14 +66,10 @@ func verdict(s *Status, t sums) (tone, sentence string) {
 	case Starting:
 		return "wait", "Starting."
 	}
-	stuck, retrying, up := 0, 0, 0
+	states := routeStates(s.Routes)
+	stuck, retrying, up := states[Held]+states[Down], states[Retrying], 0
 	for _, r := range s.Routes {
-		switch {
-		case r.State == Held || r.State == Down:
-			stuck++
-		case r.State == Retrying:
-			retrying++
-		case !r.LastAccepted.IsZero():
+		if r.State == Up && !r.LastAccepted.IsZero() {
 			up++
 		}
 	}
@@ -149,17 +154,14 @@ const (
 // states of clusters and routes. NeedService, if one is down, comes before NeedPerson, since most
 // other problems follow from it.
 func (s *Status) Need() Need {
-	states := make(map[string]bool)
+	states := routeStates(s.Routes)
 	for _, c := range s.Clusters {
-		states[c.State] = true
-	}
-	for _, r := range s.Routes {
-		states[r.State] = true
+		states[c.State]++
 	}
 	switch {
-	case states[Down]:
+	case states[Down] > 0:
 		return NeedService
-	case states[Held], len(s.Problems) > 0, s.Quarantine.Bytes > 0, sumUp(s).Dropped > 0:
+	case states[Held] > 0, len(s.Problems) > 0, s.Quarantine.Bytes > 0, sumUp(s).Dropped > 0:
 		return NeedPerson
 	}
 	return NeedNothing
