@@ -11,39 +11,6 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// accounts are those of the ledger that are metrics of each input.
-var accounts = []struct {
-	metric string
-	value  func(ledger.Books) uint64
-}{
-	{"records_read_total", func(b ledger.Books) uint64 { return b.Read }},
-	{"bytes_read_total", func(b ledger.Books) uint64 { return b.ReadBytes }},
-	{"records_restored_total", func(b ledger.Books) uint64 { return b.Restored }},
-	{"records_accepted_total", func(b ledger.Books) uint64 { return b.Accepted }},
-	{"records_pending", func(b ledger.Books) uint64 { return b.Pending }},
-	{"records_spooled", func(b ledger.Books) uint64 { return b.Spooled }},
-}
-
-// reasonAccounts are accounts that are kept by reason. The known reasons are shown
-// from the start, so that the first record of one is an increase.
-var reasonAccounts = []struct {
-	metric string
-	known  []string
-	value  func(ledger.Books) map[string]uint64
-}{
-	{"records_quarantined_total",
-		[]string{string(record.TooLong), string(record.Malformed), string(record.Refused), string(record.Grown)},
-		func(b ledger.Books) map[string]uint64 { return b.Quarantined }},
-	{"records_dropped_total",
-		[]string{ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone},
-		func(b ledger.Books) map[string]uint64 { return b.Dropped }},
-	{"records_filtered_total",
-		[]string{ledger.Header, ledger.Blank, ledger.Unmatched},
-		func(b ledger.Books) map[string]uint64 { return b.Filtered }},
-	{"records_changed_total", nil,
-		func(b ledger.Books) map[string]uint64 { return b.Changed }},
-}
-
 // put sends a value of a metric of the catalog, with its labels in their order.
 type put func(metric string, v float64, labels ...string)
 
@@ -160,22 +127,29 @@ func collectBlocked(s *Status, put put) {
 	}
 }
 
-// collectBooks sends the accounts of one input. Accounts with reasons show all known reasons, also
-// those that are 0.
+// collectBooks sends the accounts of one input. Accounts that are kept by reason show the known
+// reasons from the start, so that the first record of one is an increase.
 func collectBooks(put put, input string, b ledger.Books) {
-	for _, a := range accounts {
-		put(a.metric, float64(a.value(b)), input)
-	}
-	for _, a := range reasonAccounts {
-		count := a.value(b)
-		for _, reason := range a.known {
-			put(a.metric, float64(count[reason]), input, reason)
+	put("records_read_total", float64(b.Read), input)
+	put("bytes_read_total", float64(b.ReadBytes), input)
+	put("records_restored_total", float64(b.Restored), input)
+	put("records_accepted_total", float64(b.Accepted), input)
+	put("records_pending", float64(b.Pending), input)
+	put("records_spooled", float64(b.Spooled), input)
+	byReason := func(metric string, count map[string]uint64, known ...string) {
+		for _, reason := range known {
+			put(metric, float64(count[reason]), input, reason)
 			delete(count, reason) // the map belongs to this status alone
 		}
 		for reason, n := range count {
-			put(a.metric, float64(n), input, reason)
+			put(metric, float64(n), input, reason)
 		}
 	}
+	byReason("records_quarantined_total", b.Quarantined,
+		string(record.TooLong), string(record.Malformed), string(record.Refused), string(record.Grown))
+	byReason("records_dropped_total", b.Dropped, ledger.SpoolFull, ledger.SpoolAge, ledger.SourceGone)
+	byReason("records_filtered_total", b.Filtered, ledger.Header, ledger.Blank, ledger.Unmatched)
+	byReason("records_changed_total", b.Changed)
 }
 
 // firstExpiry returns when the first of the access tokens for the clusters expires; the zero time
