@@ -27,7 +27,7 @@ type Command struct {
 // Options say what a session is with.
 type Options struct {
 	Prompt   func() string
-	Schema   func() *Schema // what is known by now; nil: nothing
+	Schema   func() *Schema // what is known by now; it may return nil
 	History  *History
 	Commands []Command
 	Run      func(s script.Statement) error // an error is printed, and ends no session
@@ -149,10 +149,6 @@ Up and down go through the history, Ctrl-R searches it.
 // the cursor: commands of the session after a backslash, otherwise words of KQL and names of the
 // schema.
 func (o *Options) completions(text string) readline.Completions {
-	var schema *Schema
-	if o.Schema != nil {
-		schema = o.Schema()
-	}
 	if strings.HasPrefix(text, `\`) && !strings.Contains(text, " ") {
 		var names []string
 		for _, c := range o.Commands {
@@ -164,7 +160,7 @@ func (o *Options) completions(text string) readline.Completions {
 		all.PREFIX = text
 		return all
 	}
-	found, taken := schema.Complete(text)
+	found, taken := o.Schema().Complete(text)
 	// What is completed is the word up to a space, with what the language has before
 	// the name, such as a bracket.
 	begun := text[strings.LastIndexAny(text, " \t\n")+1:]

@@ -39,7 +39,7 @@ type Paper struct {
 	Output string       // a file, which is replaced when all is printed; empty: there is none
 	Stats  bool         // what each request took is told
 
-	to    io.Writer // where out goes, if not to file
+	to    io.Writer // where out goes
 	out   console.Output
 	words io.Writer // notes for people
 	file  *os.File  // that out goes to, until it takes the place of output
@@ -122,7 +122,7 @@ func (p *Paper) begin() error {
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	p.out.Writer = bufio.NewWriter(p.file)
+	p.to, p.out.Writer = p.file, bufio.NewWriter(p.file)
 	return nil
 }
 
@@ -148,15 +148,6 @@ func (p *Paper) abandon() {
 	if p.file != nil && p.file.Name() != p.Output {
 		_ = os.Remove(p.file.Name()) // nothing more can be done
 	}
-}
-
-// below returns where the buffered output goes in the end: the output file, or the stream that
-// check was given.
-func (p *Paper) below() io.Writer {
-	if p.file != nil {
-		return p.file
-	}
-	return p.to
 }
 
 // printer returns a printer for the next result. Except for JSON, an empty line separates it from

@@ -69,7 +69,7 @@ func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	}
 	ctx, stop := interruptible(ctx, a.Paper.abandon)
 	defer stop()
-	eyes := watch(to, about, a.Paper.out, a.Paper.below())
+	eyes := watch(to, about, a.Paper.out, a.Paper.to)
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		eyes.words = os.Stderr
 	}

@@ -55,12 +55,11 @@ func (a *Shell) readFlags() error {
 	if err := a.Paper.check(a.Out, a.Words); err != nil {
 		return err
 	}
-	for _, one := range []struct{ flag, value string }{{"--request-id", a.Query.RequestID}, {"--app", a.Query.App}, {"--user", a.Query.User}} {
-		least := ' ' // names may hold spaces, a request id may not
-		if one.flag == "--request-id" {
-			least = '!'
-		}
-		if strings.ContainsFunc(one.value, func(r rune) bool { return r < least || r > '~' }) {
+	for _, one := range []struct {
+		flag, value string
+		least       rune // names may hold spaces, a request id may not
+	}{{"--request-id", a.Query.RequestID, '!'}, {"--app", a.Query.App, ' '}, {"--user", a.Query.User, ' '}} {
+		if strings.ContainsFunc(one.value, func(r rune) bool { return r < one.least || r > '~' }) {
 			return exit.Usagef("%s %q: want ASCII letters, digits and signs", one.flag, one.value)
 		}
 	}
