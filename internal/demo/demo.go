@@ -180,10 +180,10 @@ func (d *Demo) write(ctx context.Context) {
 
 	down := d.server.Fail(emulator.Fault{When: emulator.OnArrival, Status: http.StatusServiceUnavailable})
 	line.note("%5.1fs  the service fails: it answers 503 to every request", time.Since(d.began).Seconds())
-	from, before := time.Now(), d.written()
+	from, before := time.Now(), d.tally().rows
 	d.pass(ctx, line, d.For*4/10, func() bool { return d.outage.spooled > 0 })
 	down.Remove()
-	d.outage.took, d.outage.written = time.Since(from), d.written()-before
+	d.outage.took, d.outage.written = time.Since(from), d.tally().rows-before
 	line.note("%5.1fs  the service is back", time.Since(d.began).Seconds())
 
 	d.pass(ctx, line, d.For*3/10, nil)
@@ -220,12 +220,17 @@ func (d *Demo) pass(ctx context.Context, line *progress, least time.Duration, un
 	}
 }
 
-// written counts the rows that the writers have written.
-func (d *Demo) written() (rows int64) {
+// tally is what the writers have written so far, all together.
+type tally struct{ rows, bytes, rotations, refused int64 }
+
+func (d *Demo) tally() (t tally) {
 	for _, w := range d.writers {
-		rows += w.rows.Load()
+		t.rows += w.rows.Load()
+		t.bytes += w.bytes.Load()
+		t.rotations += w.rotations.Load()
+		t.refused += w.refused.Load()
 	}
-	return rows
+	return t
 }
 
 // spooled counts the records in the spool.
@@ -238,13 +243,12 @@ func (d *Demo) spooled() (records uint64) {
 
 // show shows in the line of progress how much is written, stored, and in the spool.
 func (d *Demo) show(line *progress) {
-	bytes, stored := int64(0), 0
+	written, stored := d.tally(), 0
 	for _, w := range d.writers {
-		bytes += w.bytes.Load()
 		stored += d.server.RowCount("Demo", w.table)
 	}
 	line.show("%5.1fs  written %9d rows %7.1f MB   stored %9d   in the spool %9d",
-		time.Since(d.began).Seconds(), d.written(), float64(bytes)/1e6, stored, d.spooled())
+		time.Since(d.began).Seconds(), written.rows, float64(written.bytes)/1e6, stored, d.spooled())
 }
 
 // awaitRows waits until every row written is stored and the agent knows it, at most a minute. It does
@@ -276,9 +280,7 @@ func (d *Demo) awaitRows(ctx context.Context) {
 // not add up, or if the quarantine does not have exactly the refused order.
 func (d *Demo) report() error {
 	fmt.Fprintf(d.Out, "\n%-10s %12s %12s %12s %12s\n", "table", "written", "stored", "missing", "duplicates")
-	var bytes int64
-	equal := true
-	rotations := int64(0)
+	written, equal := d.tally(), true
 	for _, w := range d.writers {
 		c, err := d.compare(w)
 		if err != nil {
@@ -286,8 +288,6 @@ func (d *Demo) report() error {
 		}
 		fmt.Fprintf(d.Out, "%-10s %12d %12d %12d %12d\n", w.table, w.rows.Load(), c.stored, c.missing, c.double)
 		equal = equal && c.stored == int(w.rows.Load()) && c.missing == 0 && c.double == 0
-		bytes += w.bytes.Load()
-		rotations += w.rotations.Load()
 	}
 	for input, b := range d.agent.Books() {
 		if err := b.Check(); err != nil {
@@ -295,9 +295,9 @@ func (d *Demo) report() error {
 		}
 	}
 	n := d.server.Totals()
-	fmt.Fprintf(d.Out, "\n%.1f MB were written at the pace of the demo into %d files, %d of them rotated away\n", float64(bytes)/1e6, int(rotations)+len(d.writers), rotations)
+	fmt.Fprintf(d.Out, "\n%.1f MB were written at the pace of the demo into %d files, %d of them rotated away\n", float64(written.bytes)/1e6, int(written.rotations)+len(d.writers), written.rotations)
 	fmt.Fprintf(d.Out, "outage      %.1f s, in which %d rows were written; up to %d records were in the spool\n", d.outage.took.Seconds(), d.outage.written, d.outage.spooled)
-	refused := 0
+	refused := int64(0)
 	err := quarantine.List(filepath.Join(d.dir, "state", "quarantine"), func(e quarantine.Entry) error {
 		refused++
 		fmt.Fprintf(d.Out, "refused     1 order: %q (%s). It is in quarantine, as byte %d of %s; its neighbours are stored\n", e.Message, e.Code, e.Offset, filepath.Base(e.Path))
@@ -306,18 +306,10 @@ func (d *Demo) report() error {
 	switch {
 	case err != nil:
 		return err
-	case !equal || n.DroppedLines > 0 || refused != d.refused():
+	case !equal || n.DroppedLines > 0 || refused != written.refused:
 		return fmt.Errorf("what is stored is not what was written; lines dropped by the endpoint: %d, records in quarantine: %d", n.DroppedLines, refused)
 	}
 	return nil
-}
-
-// refused is how many records were written that the service refuses.
-func (d *Demo) refused() (n int) {
-	for _, w := range d.writers {
-		n += int(w.refused.Load())
-	}
-	return n
 }
 
 // audit reads the state that the agent has left and prints how many records it says were accepted. It
@@ -331,8 +323,8 @@ func (d *Demo) audit() error {
 	}
 	s := r.Sum()
 	fmt.Fprintf(d.Out, "audit       %s\n            of %d files, in %d batches\n", r.Headline(), s.Files, s.Accepted.Batches)
-	if !r.OK || r.Whole && s.Accepted.Records != d.written() { // in a long demo, the journal has only the end (not Whole)
-		return fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, d.written())
+	if !r.OK || r.Whole && s.Accepted.Records != d.tally().rows { // in a long demo, the journal has only the end (not Whole)
+		return fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, d.tally().rows)
 	}
 	return nil
 }
