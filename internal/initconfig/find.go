@@ -1,6 +1,7 @@
 package initconfig
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"fmt"
@@ -95,11 +96,9 @@ func asLog(path string) (aLog, bool) {
 		return aLog{}, false
 	}
 	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
-	head = head[:n]
+	head, err := bufio.NewReader(f).Peek(512)
 	isText := bytes.HasPrefix(head, []byte("Obj\x01")) || bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) || !bytes.ContainsRune(head, 0)
-	if n == 0 || err != nil && err != io.ErrUnexpectedEOF || !isText {
+	if len(head) == 0 || err != nil && err != io.EOF || !isText {
 		return aLog{}, false
 	}
 	return aLog{path: path, size: info.Size(), time: info.ModTime()}, true
@@ -112,11 +111,10 @@ func (c *Answers) which() error {
 	if c.Sample != "" || c.Path != "" {
 		return nil
 	}
-	folders := logFolders
-	if c.folders != nil {
-		folders = c.folders
+	if c.folders == nil {
+		c.folders = logFolders
 	}
-	found := findLogs(folders)
+	found := findLogs(c.folders)
 	if len(found) == 0 {
 		return nil // complete asks for a pattern later
 	}
@@ -144,10 +142,9 @@ func (c *Answers) which() error {
 	if err != nil {
 		return err
 	}
-	if c.Sample = choice; c.Sample != "" {
-		if n, err := strconv.Atoi(choice); err == nil {
-			c.Sample = found[n-1].path
-		}
+	c.Sample = choice
+	if n, err := strconv.Atoi(choice); err == nil {
+		c.Sample = found[n-1].path
 	}
 	return nil
 }
