@@ -72,15 +72,15 @@ func emulatorCommand() *cobra.Command {
 // empty, it makes a temporary file and stores its path there. The caller calls remove at the end,
 // which deletes the temporary file, and leaves a named one.
 func writeAuthority(pem []byte, path *string) (remove func(), err error) {
-	if *path != "" {
-		return func() {}, os.WriteFile(*path, pem, 0o644)
+	remove = func() {}
+	if *path == "" {
+		dir, err := os.MkdirTemp("", "kusto-emulator-")
+		if err != nil {
+			return nil, err
+		}
+		*path = filepath.Join(dir, "ca.pem")
+		remove = func() { _ = os.RemoveAll(dir) } // after an error it stays in the temporary folder
 	}
-	dir, err := os.MkdirTemp("", "kusto-emulator-")
-	if err != nil {
-		return nil, err
-	}
-	*path = filepath.Join(dir, "ca.pem")
-	remove = func() { _ = os.RemoveAll(dir) } // after an error it stays in the temporary folder
 	if err := os.WriteFile(*path, pem, 0o644); err != nil {
 		remove()
 		return nil, err
