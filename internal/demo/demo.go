@@ -128,14 +128,10 @@ func (d *Demo) prepare() (*os.File, error) {
 	}
 	d.url = url
 	path := filepath.Join(d.dir, "agent.yaml")
-	files := map[string]string{
-		path:                                  fmt.Sprintf(demoConfig, url, d.dir),
-		filepath.Join(d.dir, "client-secret"): secret + "\n",
-	}
-	for name, text := range files {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			return nil, err
-		}
+	err = errors.Join(os.WriteFile(path, fmt.Appendf(nil, demoConfig, url, d.dir), 0o600),
+		os.WriteFile(filepath.Join(d.dir, "client-secret"), []byte(secret+"\n"), 0o600))
+	if err != nil {
+		return nil, err
 	}
 	if d.writers, err = newDemoWriters(filepath.Join(d.dir, "logs")); err != nil {
 		return nil, err
