@@ -2,6 +2,7 @@ package console
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -49,27 +50,17 @@ func OpenHistory(path string) (*History, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return h, fmt.Errorf("keep the history: %w", err)
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		h.path = path
-		return h, nil
-	}
-	if err != nil {
-		return h, fmt.Errorf("read the history: %w", err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var text string
-		if json.Unmarshal(lines.Bytes(), &text) == nil { // damaged lines are left out
-			h.all = append(h.all, text)
-		}
-	}
-	if err := lines.Err(); err != nil {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return h, fmt.Errorf("read the history: %w", err)
 	}
 	h.path = path
+	for line := range bytes.Lines(content) {
+		var text string
+		if json.Unmarshal(line, &text) == nil { // damaged lines are left out
+			h.all = append(h.all, text)
+		}
+	}
 	if len(h.all) > 2*mostKept {
 		h.all = slices.Clone(h.all[len(h.all)-mostKept:])
 		return h, h.rewrite()
