@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/top"
 )
@@ -27,7 +27,7 @@ func topCommand() *cobra.Command {
 			switch {
 			case every < least:
 				return exit.Usagef("--interval %v is too short; want at least %v", every, least)
-			case !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stdout.Fd())):
+			case !console.IsTerminal(os.Stdin) || !console.IsTerminal(os.Stdout):
 				return exit.Usagef("top needs a terminal; for scripts: kusto-agent status --json")
 			}
 			first, err := from.fetch(c.Context())

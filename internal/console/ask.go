@@ -5,10 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-
-	"golang.org/x/term"
 )
 
 // Asker asks a person.
@@ -20,8 +17,7 @@ type Asker struct {
 
 // NewAsker asks on out, if in is a terminal that can answer.
 func NewAsker(in io.Reader, out io.Writer) Asker {
-	f, isFile := in.(*os.File)
-	return Asker{In: bufio.NewReader(in), Out: out, On: isFile && term.IsTerminal(int(f.Fd()))}
+	return Asker{In: bufio.NewReader(in), Out: out, On: IsTerminal(in)}
 }
 
 // Value sets *to to the answer to a question, if *to is empty. suggested is the answer to an empty

@@ -28,8 +28,13 @@ type Output struct {
 
 // NewOutput prints to w.
 func NewOutput(w io.Writer) Output {
-	f, ok := w.(*os.File)
-	return Output{bufio.NewWriter(w), ok && term.IsTerminal(int(f.Fd()))}
+	return Output{bufio.NewWriter(w), IsTerminal(w)}
+}
+
+// IsTerminal reports whether a stream, such as os.Stdin, is a terminal.
+func IsTerminal(stream any) bool {
+	f, isFile := stream.(*os.File)
+	return isFile && term.IsTerminal(int(f.Fd()))
 }
 
 // JSON prints v as one line of JSON, with unprintable characters escaped.

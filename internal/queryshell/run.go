@@ -70,7 +70,7 @@ func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	ctx, stop := interruptible(ctx, a.Paper.abandon)
 	defer stop()
 	eyes := watch(to, about, a.Paper.out, a.Paper.to)
-	if term.IsTerminal(int(os.Stderr.Fd())) {
+	if console.IsTerminal(os.Stderr) {
 		eyes.words = os.Stderr
 	}
 	q.OnWait = func(why *kusto.Error, wait time.Duration) {

@@ -11,8 +11,7 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/term"
-
+	"kusto-agent/internal/console"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto/query"
@@ -101,15 +100,15 @@ func optionValue(text string) any {
 // Its errors are about usage.
 func (a *Shell) statements(args []string) ([]script.Statement, error) {
 	var all []script.Statement
-	switch in, isFile := a.In.(*os.File); {
+	switch {
 	case len(args) > 0 && a.File != "":
 		return nil, exit.Usagef("there is a text and a file; want one of them")
 	case len(args) > 0 && args[0] != "-":
 		if all = script.Split(args[0]); len(all) > 0 {
 			all = []script.Statement{{Text: args[0], Line: 1}}
 		}
-	case len(args) == 0 && a.File == "" && isFile && term.IsTerminal(int(in.Fd())):
-		if out, ok := a.Out.(*os.File); !ok || !term.IsTerminal(int(out.Fd())) || a.Paper.Output != "" {
+	case len(args) == 0 && a.File == "" && console.IsTerminal(a.In):
+		if !a.Paper.out.Terminal {
 			return nil, exit.Usagef("there is no text: give it as an argument, in a file with -f, or by stdin")
 		}
 		return nil, nil
