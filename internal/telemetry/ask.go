@@ -103,7 +103,7 @@ func request(ctx context.Context, dir, method, path string, values url.Values, b
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxHeaderBytes))
-	why := lines(strings.TrimSpace(string(text)))
+	why := Lines(strings.TrimSpace(string(text)))
 	if resp.StatusCode == http.StatusNotFound {
 		return nil, &inputError{why}
 	}

@@ -3,8 +3,6 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -99,17 +97,17 @@ func (s *Server) ServeStatus(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) serveHealth(check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		text := "ok"
 		if check != nil {
 			if err := check(); err != nil {
+				text = Printable(err.Error())
 				if !s.opts.Guard.allows(r) {
-					err = errors.New("not ok; the reason is told with the token of telemetry.token_file")
+					text = "not ok; the reason is told with the token of telemetry.token_file"
 				}
 				w.WriteHeader(http.StatusServiceUnavailable)
-				s.write(w, fmt.Appendln(nil, Printable(err.Error())))
-				return
 			}
 		}
-		s.write(w, []byte("ok\n"))
+		s.write(w, []byte(text+"\n"))
 	}
 }
 

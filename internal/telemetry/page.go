@@ -26,7 +26,7 @@ const renewed = 5 * time.Second
 const shownTroubles = 8
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"count": CountText, "bytes": BytesText, "printable": Printable, "total": ledger.Total, "byState": byState, "lines": lines,
+	"count": CountText, "bytes": BytesText, "printable": Printable, "total": ledger.Total, "byState": byState, "lines": Lines,
 	"percent": func(fill float64) int { return int(fill * 100) },
 }).Parse(pageText))
 

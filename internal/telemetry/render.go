@@ -80,7 +80,7 @@ func (p *painter) head(s *Status) {
 // routes that do not deliver, with the service's message and the time of the next try.
 func (p *painter) problems(s *Status) {
 	for _, text := range s.Problems {
-		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(lines(text), "\n", "\n        "))
+		p.line("\n%s %s", p.paint(red, "problem"), strings.ReplaceAll(Lines(text), "\n", "\n        "))
 	}
 	for _, t := range s.Troubles() {
 		what := t.What
@@ -132,15 +132,11 @@ func (p *painter) inputs(s *Status) {
 func (p *painter) routes(s *Status) {
 	t := newTable("ROUTE", "FORMAT", "STATE", "ACCEPTED>", "BATCHES QUEUED>", "BATCHES SPOOLED>", "BATCHES IN FLIGHT>", "LAST ACCEPTED>")
 	for _, r := range s.Routes {
-		format := r.Format
-		if r.Mapping != "" {
-			format += " by " + r.Mapping
-		}
 		state, style := r.State, stateStyle(r.State)
 		if n := r.FailingAlone; n > 0 {
 			state, style = fmt.Sprintf("%s, %d fail alone", state, n), yellow
 		}
-		t.row(cell{r.Database + "." + r.Table, bold}, cell{format, plain}, cell{state, style},
+		t.row(cell{r.Database + "." + r.Table, bold}, cell{r.FormatText(), plain}, cell{state, style},
 			number64(r.Accepted, plain), number64(uint64(r.Queued), plain), number64(uint64(r.Spooled), yellow), number64(uint64(r.InFlight), plain),
 			cell{AgoText(p.now, r.LastAccepted), plain})
 	}

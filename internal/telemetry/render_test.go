@@ -125,7 +125,7 @@ func TestWords(t *testing.T) {
 	f(AgoText(now, time.Time{}), "–")
 	f(InText(now, now.Add(-time.Hour)), "now")
 	f(InText(now, time.Time{}), "–")
-	f(lines("a\tb\n\x1b[31mc\n"), "a    b\n\"\\x1b[31mc\"")
+	f(Lines("a\tb\n\x1b[31mc\n"), "a    b\n\"\\x1b[31mc\"")
 }
 
 // What quarantine holds, and why it keeps nothing, is on the screen and in the

@@ -105,6 +105,14 @@ type Route struct {
 	LastAccepted time.Time `json:"last_accepted,omitzero"`
 }
 
+// FormatText returns the format and, if there is one, the mapping, such as "JSON by App_json".
+func (r Route) FormatText() string {
+	if r.Mapping == "" {
+		return Printable(r.Format)
+	}
+	return Printable(r.Format) + " by " + Printable(r.Mapping)
+}
+
 // Hold is why a route or a cluster does not deliver, in the service's words, and what
 // a person can do about it.
 type Hold struct {

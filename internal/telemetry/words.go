@@ -18,9 +18,9 @@ func Printable(s string) string {
 	return s
 }
 
-// lines returns a text of several lines in which each line with control characters is quoted. Tabs
+// Lines returns a text of several lines in which each line with control characters is quoted. Tabs
 // become spaces, and line ends at the end of the text are removed.
-func lines(s string) string {
+func Lines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i := range all {
 		all[i] = Printable(strings.ReplaceAll(all[i], "\t", "    "))

@@ -69,7 +69,7 @@ func routeRows(now, before *telemetry.Status) (out []row) {
 			sorted: []float64{rank[r.State], rate, float64(r.Queued + r.Spooled)},
 			detail: append([]string{
 				"route      " + name,
-				"format     " + p(r.Format) + mappingText(r.Mapping),
+				"format     " + r.FormatText(),
 				"cluster    " + p(r.Cluster),
 				"state      " + p(r.State),
 				"accepted   " + telemetry.CountText(r.Accepted) + " records in this run, " + telemetry.RateText(rate),
@@ -79,14 +79,6 @@ func routeRows(now, before *telemetry.Status) (out []row) {
 		})
 	}
 	return out
-}
-
-// mappingText returns " by " and the name of the mapping; "" if there is none.
-func mappingText(mapping string) string {
-	if mapping == "" {
-		return ""
-	}
-	return " by " + telemetry.Printable(mapping)
 }
 
 // holdLines returns lines about why a route or cluster does not deliver, since when, and what to do;
@@ -162,16 +154,10 @@ func fileRows(now, before *telemetry.Status) (out []row) {
 func troubleRows(s *telemetry.Status) (out []row) {
 	at := s.Clock()
 	for _, text := range s.Problems {
-		r := row{key: "problem " + text, state: telemetry.Held}
-		for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-			line = telemetry.Printable(strings.ReplaceAll(line, "\t", "    "))
-			if i == 0 {
-				r.name, r.cells, r.detail = line, []string{line, "problem", "", ""}, []string{"problem    " + line}
-			} else {
-				r.detail = append(r.detail, "           "+line)
-			}
-		}
-		out = append(out, r)
+		lines := strings.Split(telemetry.Lines(text), "\n")
+		out = append(out, row{key: "problem " + text, name: lines[0], state: telemetry.Held,
+			cells:  []string{lines[0], "problem", "", ""},
+			detail: strings.Split("problem    "+strings.Join(lines, "\n           "), "\n")})
 	}
 	for _, t := range s.Troubles() {
 		message := telemetry.Printable(t.Message)
