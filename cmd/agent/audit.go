@@ -120,10 +120,7 @@ func (a *auditing) known(r *audit.Report) error {
 			configured = append(configured, a.cfg.Inputs[i].Name)
 		}
 	}
-	if err := r.Known(a.inputs, configured); err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	return nil
+	return exit.Default(exit.Failed, r.Known(a.inputs, configured))
 }
 
 // options returns the options of the audit that follow from the flags and the configuration. It

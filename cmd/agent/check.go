@@ -87,11 +87,8 @@ func runningAgent(path string, env config.Env) int {
 	if err != nil {
 		return 0
 	}
-	text, err := os.ReadFile(filepath.Join(cfg.StateDir, "LOCK"))
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	text, _ := os.ReadFile(filepath.Join(cfg.StateDir, "LOCK"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0, which is no process, if there is none
 	if program(pid) == "" || program(pid) != program(os.Getpid()) {
 		return 0 // that process has ended, and another program may have its id now
 	}

@@ -81,8 +81,5 @@ func lastWords(queue *telemetry.LogQueue, err error) error {
 // configuration, 78.
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
-	if err != nil {
-		return nil, exit.With(exit.Config, err)
-	}
-	return cfg, nil
+	return cfg, exit.Default(exit.Config, err)
 }

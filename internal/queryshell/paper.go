@@ -94,10 +94,7 @@ func (p *Paper) check(to, words io.Writer) error {
 	if p.draws() && (p.Rows.NoHeader || p.Rows.Types) {
 		return exit.Usagef("a chart has no line of names")
 	}
-	if err := p.Rows.Check(); err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	return nil
+	return exit.Default(exit.Usage, p.Rows.Check())
 }
 
 func (p *Paper) draws() bool     { return p.Rows.Form == FormChart || p.Rows.Form == FormSVG }

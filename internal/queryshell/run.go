@@ -198,10 +198,7 @@ func (a *Shell) session(ctx context.Context) error {
 			{Name: `\format`, Args: "NAME", Help: "print so from now on, such as csv, json or vertical; auto: tables and charts", Run: a.format},
 		},
 	})
-	if err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	return nil
+	return exit.Default(exit.Failed, err)
 }
 
 // format sets the form in which results of this session are printed, by its name; auto means
