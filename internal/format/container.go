@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"unicode/utf8"
+
+	"kusto-agent/internal/jsontext"
 )
 
 // The logs of container runtimes: each line is a message, or a part of a long
@@ -223,7 +225,7 @@ func (s *Scanner) containerLine(line []byte) (l containerLine, f fault) {
 		i, _ = stringEnd(line, i+1)
 		name := line[begin+1 : i-1]
 		at := skipSpace(line, skipSpace(line, i)+1)
-		i = valueEnd(line, at)
+		i = jsontext.ValueEnd(line, at)
 		if f = l.member(s, name, line[begin:i], line[at:i], begin); f.text != "" {
 			return l, f
 		}
@@ -263,31 +265,6 @@ func (l *containerLine) member(s *Scanner, name, whole, value []byte, at int) fa
 	}
 	*to = value[1 : len(value)-1]
 	return fault{}
-}
-
-// valueEnd returns the index after the JSON value at i, which has to be valid.
-func valueEnd(b []byte, i int) int {
-	switch b[i] {
-	case '"':
-		end, _ := stringEnd(b, i+1)
-		return end
-	case '{', '[':
-	default:
-		return scalarEnd(b, i)
-	}
-	for depth := 0; ; i++ {
-		switch b[i] {
-		case '"':
-			i, _ = stringEnd(b, i+1)
-			i--
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
 }
 
 // withoutNewline removes the newline, or CRLF, at the end of the content of a JSON string.

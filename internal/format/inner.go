@@ -3,8 +3,9 @@ package format
 import (
 	"bytes"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"kusto-agent/internal/jsontext"
 )
 
 // Inner: the text of a message of a container log is taken apart as a line would be.
@@ -56,7 +57,7 @@ func (o *Options) taken() Parse { return o.Parse.Taken(o.Inner) }
 // replaced.
 func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy bool) {
 	if s.opt.Parse == ParseDocker { // there the message is a JSON string
-		s.unescaped, lossy = appendUnescaped(s.unescaped[:0], text)
+		s.unescaped, lossy = jsontext.AppendPlain(s.unescaped[:0], text)
 		text = s.unescaped
 	}
 	made, bad := s.take(s.inner[:0], text, s.opt.Inner)
@@ -74,7 +75,7 @@ func (s *Scanner) appendInner(dst, text []byte, m *message) (_ []byte, lossy boo
 			dst = s.appendFreeNumber(dst, name, m)
 			from = i - 1
 		}
-		i = skipSpace(made, valueEnd(made, skipSpace(made, skipSpace(made, i)+1)))
+		i = skipSpace(made, jsontext.ValueEnd(made, skipSpace(made, skipSpace(made, i)+1)))
 		if made[i] == '}' {
 			return append(dst, made[from:i]...), lossy || bad
 		}
@@ -96,7 +97,7 @@ func withComma(dst []byte) []byte {
 // name is as in JSON, and may have escapes.
 func (u *unit) has(m *message, name []byte) bool {
 	if bytes.IndexByte(name, '\\') >= 0 {
-		name, _ = appendUnescaped(nil, name)
+		name, _ = jsontext.AppendPlain(nil, name)
 	}
 	switch string(name) {
 	case "time", "stream", "partial":
@@ -115,7 +116,7 @@ func (u *unit) has(m *message, name []byte) bool {
 // plain.
 func isNamed(written, plain []byte) bool {
 	if bytes.IndexByte(written, '\\') >= 0 {
-		written, _ = appendUnescaped(nil, written)
+		written, _ = jsontext.AppendPlain(nil, written)
 	}
 	return bytes.Equal(written, plain)
 }
@@ -123,7 +124,7 @@ func isNamed(written, plain []byte) bool {
 // appendFreeNumber appends an underscore and a number to name, which is at the end of dst: the
 // least number from 2 on with which no member of the message has that name.
 func (s *Scanner) appendFreeNumber(dst, name []byte, m *message) []byte {
-	s.free, _ = appendUnescaped(s.free[:0], name)
+	s.free, _ = jsontext.AppendPlain(s.free[:0], name)
 	s.free = append(s.free, '_')
 	base := len(s.free)
 	for n := int64(2); ; n++ {
@@ -144,7 +145,7 @@ func hasMember(object, plain []byte) bool {
 		if i, _ = stringEnd(object, i+1); isNamed(object[begin+1:i-1], plain) {
 			return true
 		}
-		i = skipSpace(object, valueEnd(object, skipSpace(object, skipSpace(object, i)+1)))
+		i = skipSpace(object, jsontext.ValueEnd(object, skipSpace(object, skipSpace(object, i)+1)))
 		if object[i] == ',' {
 			i = skipSpace(object, i+1)
 		}
@@ -181,63 +182,4 @@ func (s *Scanner) appendJSON(dst, text []byte) (_ []byte, lossy bool, f fault) {
 		}
 	}
 	return dst[:from+len(object)], lossy, fault{}
-}
-
-// appendUnescaped appends the text that the content of a valid JSON string stands for: it
-// replaces the escapes. lossy says that one is half of a surrogate pair, which becomes the
-// replacement character.
-func appendUnescaped(dst, content []byte) (_ []byte, lossy bool) {
-	for {
-		n := bytes.IndexByte(content, '\\')
-		if n < 0 {
-			return append(dst, content...), lossy
-		}
-		dst = append(dst, content[:n]...)
-		c := content[n+1]
-		content = content[n+2:]
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r := fourHex(content)
-			if content = content[4:]; utf16.IsSurrogate(r) {
-				low := utf8.RuneError
-				if bytes.HasPrefix(content, []byte(`\u`)) {
-					low = fourHex(content[2:])
-				}
-				if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-					lossy = true
-				} else {
-					content = content[6:]
-				}
-			}
-			dst = utf8.AppendRune(dst, r)
-			continue
-		}
-		dst = append(dst, c)
-	}
-}
-
-// fourHex returns the number that the four hexadecimal digits at the beginning of text stand for.
-func fourHex(text []byte) (r rune) {
-	for _, c := range text[:4] {
-		switch {
-		case c >= 'a':
-			c -= 'a' - 10
-		case c >= 'A':
-			c -= 'A' - 10
-		default:
-			c -= '0'
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
 }

@@ -1,6 +1,10 @@
 package format
 
-import "bytes"
+import (
+	"bytes"
+
+	"kusto-agent/internal/jsontext"
+)
 
 // The engine's JSON reader also takes comments and single-quoted names and
 // strings, as its documentation of JSON mappings says. Such a record is sent
@@ -18,7 +22,7 @@ func relax(dst, rec []byte) []byte {
 	for i := 0; i < len(dst); {
 		switch dst[i] {
 		case '"':
-			i = skipString(dst, i)
+			i = jsontext.StringEnd(dst, i)
 		case '\'':
 			i = requote(dst, i)
 		case '/':
@@ -28,19 +32,6 @@ func relax(dst, rec []byte) []byte {
 		}
 	}
 	return dst
-}
-
-// skipString returns the index after the double-quoted string at i; len(b): it is not closed.
-func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(b)
 }
 
 // requote changes the single-quoted string at i into a double-quoted one of the same length, and
@@ -67,25 +58,13 @@ func requote(b []byte, i int) int {
 // blankComment overwrites the comment at i with spaces and returns the index after it. A
 // slash that begins no comment, or an unclosed one, is left.
 func blankComment(b []byte, i int) int {
-	end := len(b)
-	switch rest := b[i:]; {
-	case bytes.HasPrefix(rest, []byte("//")): // to the end of the line
-		if n := bytes.IndexByte(rest, '\n'); n >= 0 {
-			end = i + n
+	end := jsontext.CommentEnd(b, i)
+	if !commentOpen(b[i:]) {
+		for at := i; at < end; at++ {
+			b[at] = ' '
 		}
-	case bytes.HasPrefix(rest, []byte("/*")):
-		n := bytes.Index(rest[2:], []byte("*/"))
-		if n < 0 {
-			return end
-		}
-		end = i + 2 + n + 2
-	default:
-		return i + 1
 	}
-	for ; i < end; i++ {
-		b[i] = ' '
-	}
-	return end
+	return max(end, i+1)
 }
 
 // looseObject returns the index after the JSON object that b begins with. Unlike strictObject it

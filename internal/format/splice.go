@@ -3,6 +3,8 @@ package format
 import (
 	"bytes"
 	"encoding/json"
+
+	"kusto-agent/internal/jsontext"
 )
 
 // SetStamp says what the places of fields stand for in what is scanned next.
@@ -90,7 +92,7 @@ func (f *Fields) survey(rec []byte) (own uint64, end int, empty bool) {
 			i = to
 			continue
 		case '/':
-			i = commentEnd(rec, i)
+			i = max(jsontext.CommentEnd(rec, i), i+1)
 			continue
 		case '{', '[':
 			if depth == 0 && c == '[' {
@@ -134,21 +136,6 @@ func textEnd(b []byte, i int) int {
 		}
 	}
 	return -1
-}
-
-// commentEnd returns the index after the comment that begins with the slash at i. If no comment
-// begins there, it returns the index after the slash.
-func commentEnd(b []byte, i int) int {
-	switch rest := b[i:]; {
-	case bytes.HasPrefix(rest, []byte("//")):
-		return lineEnd(b, i)
-	case bytes.HasPrefix(rest, []byte("/*")):
-		if n := bytes.Index(rest[2:], []byte("*/")); n >= 0 {
-			return i + 2 + n + 2
-		}
-		return len(b)
-	}
-	return i + 1
 }
 
 // named returns the bit of the field whose name is quoted, a JSON string with its quotes; 0: no

@@ -1,6 +1,10 @@
 package format
 
-import "bytes"
+import (
+	"bytes"
+
+	"kusto-agent/internal/jsontext"
+)
 
 // A wary scanner sends no object that may lie within one that is not sound, or that is
 // too long: rules about members would see only a part of it, in which names lead
@@ -100,15 +104,10 @@ func (l *lineState) line(b []byte, i int) int {
 // there is none.
 func commentLen(b []byte) int {
 	line := b[:lineEnd(b, 0)]
-	switch {
-	case bytes.HasPrefix(line, []byte("//")):
-		return len(line)
-	case bytes.HasPrefix(line, []byte("/*")):
-		if n := bytes.Index(line[2:], []byte("*/")); n >= 0 {
-			return 2 + n + 2
-		}
+	if commentOpen(line) {
+		return 0
 	}
-	return 0
+	return jsontext.CommentEnd(line, 0)
 }
 
 // isolateWarily ends k, the cut (kind and length) of an invalid object that begins at k.lead,

@@ -59,6 +59,7 @@ var rules = map[string][]string{
 	"internal/durable":    {},
 	"internal/exit":       {},
 	"internal/hangup":     {},
+	"internal/jsontext":   {},
 	"internal/logzip":     {},
 	"internal/nest":       {},
 	"internal/rules":      {},
@@ -102,7 +103,7 @@ var free = []string{"internal/e2e", "internal/imports", "internal/simulation", "
 // alone are rooms that know none of the others, not even common: the lowest, and the one
 // that judges the rest.
 var alone = []string{
-	"internal/record", "emulator", "emulator/internal/kql", "emulator/internal/mgmt", "internal/async", "internal/durable", "internal/exit", "internal/hangup", "internal/logzip", "internal/script",
+	"internal/record", "emulator", "emulator/internal/kql", "emulator/internal/mgmt", "internal/async", "internal/durable", "internal/exit", "internal/hangup", "internal/jsontext", "internal/logzip", "internal/script",
 	"internal/units", "internal/version",
 }
 

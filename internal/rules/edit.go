@@ -2,7 +2,10 @@ package rules
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
+
+	"kusto-agent/internal/jsontext"
 )
 
 // Editor changes records as the rules say, one after another. It keeps scratch memory,
@@ -75,10 +78,10 @@ func (e *Editor) dropComments(rec []byte) []byte {
 	for i := 0; i < len(rec); {
 		switch rec[i] {
 		case '"', '\'':
-			i = stringEnd(rec, i)
+			i = jsontext.StringEnd(rec, i)
 			continue
 		case '/':
-			if end := skipSpace(rec, i); end > i {
+			if end := jsontext.SkipSpace(rec, i); end > i {
 				e.bare = append(append(e.bare, rec[copied:i]...), ' ')
 				copied, i = end, end
 				continue
@@ -178,7 +181,7 @@ func (e *Editor) gap(b []byte, i int) int {
 	if i < len(b) && b[i] > ' ' && b[i] != '/' {
 		return i
 	}
-	end := skipSpace(b, i)
+	end := jsontext.SkipSpace(b, i)
 	if bytes.IndexByte(b[i:end], '/') < 0 {
 		return end
 	}
@@ -224,14 +227,14 @@ func (e *Editor) node(b []byte, i, level, depth int) int {
 	case '{':
 		return e.fields(b, i+1, level, depth)
 	case '"', '\'':
-		end := stringEnd(b, i)
+		end := jsontext.StringEnd(b, i)
 		if end-i < 2 || b[end-1] != b[i] {
 			return -1
 		}
 		e.value(b, i, end, valueString, e.places[level:])
 		return end
 	}
-	end := valueEnd(b, i)
+	end := jsontext.ValueEnd(b, i)
 	if string(b[i:end]) != "null" {
 		e.value(b, i, end, valueBare, e.places[level:])
 	}
@@ -260,11 +263,11 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 		default:
 			return -1
 		}
-		end := stringEnd(b, i)
+		end := jsontext.StringEnd(b, i)
 		if end-i < 2 || b[end-1] != b[i] {
 			return -1
 		}
-		name := e.plainName(b[i:end])
+		name := plain(&e.name, b[i+1:end-1])
 		alive := false
 		for k := range e.set.redact {
 			r := &e.set.redact[k]
@@ -285,7 +288,7 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 		if alive { // a rule may act within the value
 			i = e.node(b, i, inner, depth+1)
 		} else {
-			i = valueEnd(b, i)
+			i = jsontext.ValueEnd(b, i)
 		}
 		if i < 0 {
 			return -1
@@ -294,17 +297,6 @@ func (e *Editor) fields(b []byte, i, level, depth int) int {
 			return -1
 		}
 	}
-}
-
-// plainName returns the text of a name in quotes, with its escapes replaced. It is valid until
-// the next call.
-func (e *Editor) plainName(quoted []byte) []byte {
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		e.name = plain(e.name[:0], name)
-		name = e.name
-	}
-	return name
 }
 
 // How a value is written.
@@ -365,9 +357,8 @@ func (e *Editor) value(b []byte, from, to int, how written, places []int) {
 func (e *Editor) apply(r *redaction, content []byte, how written, quoted bool) []byte {
 	inString := quoted || how == valueString || how == valueName
 	text := content
-	if inString && bytes.IndexByte(content, '\\') >= 0 {
-		e.text = plain(e.text[:0], content)
-		text = e.text
+	if inString {
+		text = plain(&e.text, content)
 	}
 	put := func(dst, part []byte) []byte {
 		with := []byte(r.with)
@@ -442,27 +433,13 @@ func (u *unescaper) behind(place int) int {
 // unit returns the length of the byte or escape at the beginning of content (raw), and the length
 // of the text that it stands for. Two \u escapes that are one surrogate pair count as one.
 func unit(content []byte) (raw, text int) {
-	if content[0] != '\\' || len(content) == 1 {
+	if content[0] != '\\' {
 		return 1, 1
 	}
-	raw = 2
-	if content[1] == 'u' {
-		if r, n := hexRune(content[2:]); n > 0 {
-			raw = 6
-			if isHigh(r) && len(content) >= 12 && content[6] == '\\' && content[7] == 'u' {
-				if low, n := hexRune(content[8:]); n > 0 && isLow(low) {
-					raw = 12
-				}
-			}
-		}
-	}
 	var room [8]byte
-	return raw, len(plain(room[:0], content[:raw]))
+	plain, raw, _ := jsontext.AppendEscape(room[:0], content)
+	return raw, len(plain)
 }
-
-func isHigh(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
-
-func isLow(r rune) bool { return 0xDC00 <= r && r < 0xE000 }
 
 // appendEscaped appends text escaped for a JSON string with quotes of either kind.
 func appendEscaped(dst, text []byte) []byte {
@@ -480,34 +457,10 @@ func appendEscaped(dst, text []byte) []byte {
 	return dst
 }
 
-// isNumber reports whether text is a number as JSON writes it.
+// isNumber reports whether text is a number as JSON writes it: a value of JSON that begins as no
+// other one does, and has no white space around it.
 func isNumber(text []byte) bool {
-	rest := bytes.TrimPrefix(text, []byte{'-'})
-	digits := func() (n int) {
-		for n < len(rest) && isDigit(rest[n]) {
-			n++
-		}
-		rest = rest[n:]
-		return n
-	}
-	zero := len(rest) > 0 && rest[0] == '0'
-	if n := digits(); n == 0 || zero && n > 1 {
-		return false
-	}
-	if len(rest) > 0 && rest[0] == '.' {
-		if rest = rest[1:]; digits() == 0 {
-			return false
-		}
-	}
-	if len(rest) > 0 && rest[0]|0x20 == 'e' {
-		if rest = rest[1:]; len(rest) > 0 && (rest[0] == '+' || rest[0] == '-') {
-			rest = rest[1:]
-		}
-		if digits() == 0 {
-			return false
-		}
-	}
-	return len(rest) == 0
+	return len(text) > 0 && (text[0] == '-' || isDigit(text[0])) && isDigit(text[len(text)-1]) && json.Valid(text)
 }
 
 // row redacts the fields of a delimited record. Columns are counted from 1.

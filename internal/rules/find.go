@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"encoding/hex"
 	"unicode"
 	"unicode/utf8"
 )
@@ -250,22 +251,15 @@ func endsInWord(token []byte) bool {
 
 // fromHex returns the byte for the two hexadecimal digits at the beginning of text; 0:
 // there are none.
-func fromHex(text []byte) (c byte) {
+func fromHex(text []byte) byte {
+	var one [1]byte
 	if len(text) < 2 {
 		return 0
 	}
-	for _, digit := range text[:2] {
-		switch {
-		case isDigit(digit):
-			digit -= '0'
-		case 'a' <= digit|0x20 && digit|0x20 <= 'f':
-			digit = digit | 0x20 - 'a' + 10
-		default:
-			return 0
-		}
-		c = c<<4 | digit
+	if _, err := hex.Decode(one[:], text[:2]); err != nil {
+		return 0
 	}
-	return c
+	return one[0]
 }
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }

@@ -1,6 +1,10 @@
 package rules
 
-import "bytes"
+import (
+	"bytes"
+
+	"kusto-agent/internal/jsontext"
+)
 
 // Of most records no condition holds, and most of those lack a text that they would have
 // to have: a value of in, or a part of what an expression matches.
@@ -156,7 +160,7 @@ func (c *characters) index(b []byte) int {
 			return -1
 		}
 		i += k
-		if r, n := hexRune(b[i+2:]); n > 0 && c.has(r) {
+		if r, ok := jsontext.HexRune(b[i+2:]); ok && c.has(r) {
 			return i
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"kusto-agent/internal/jsontext"
 )
 
 // What the changes of members are counted by.
@@ -142,7 +144,7 @@ func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	if !may {
 		return rec, true
 	}
-	i := skipSpace(rec, 0)
+	i := jsontext.SkipSpace(rec, 0)
 	if i == len(rec) || rec[i] != '{' {
 		return nil, false
 	}
@@ -151,7 +153,7 @@ func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	e.out, e.copied = e.shaped[:0], 0
 	e.places = append(e.places[:0], make([]int, len(s.ops))...)
 	i = e.reshapeObject(rec, i, 0, 0)
-	if ok = i >= 0 && skipSpace(rec, i) == len(rec); ok && e.copied > 0 {
+	if ok = i >= 0 && jsontext.SkipSpace(rec, i) == len(rec); ok && e.copied > 0 {
 		e.out = append(e.out, rec[e.copied:]...)
 		rec = e.out
 	}
@@ -169,10 +171,10 @@ func (e *Editor) reshapeValue(b []byte, i, level, depth int) int {
 	case b[i] == '{':
 		return e.reshapeObject(b, i, level, depth)
 	case b[i] != '[':
-		return valueEnd(b, i)
+		return jsontext.ValueEnd(b, i)
 	}
 	for i++; ; {
-		if i = skipSpace(b, i); i == len(b) {
+		if i = jsontext.SkipSpace(b, i); i == len(b) {
 			return -1
 		}
 		switch b[i] {
@@ -268,7 +270,7 @@ func (e *Editor) within(level int, m *member) (inner int, alive bool) {
 // index after the object; -1: the object is not valid.
 func (e *Editor) listMembers(b []byte, i int) int {
 	for {
-		if i = skipSpace(b, i); i == len(b) {
+		if i = jsontext.SkipSpace(b, i); i == len(b) {
 			return -1
 		}
 		switch b[i] {
@@ -281,22 +283,20 @@ func (e *Editor) listMembers(b []byte, i int) int {
 		default:
 			return -1
 		}
-		m := member{from: i, name: stringEnd(b, i)}
+		m := member{from: i, name: jsontext.StringEnd(b, i)}
 		if m.name-i < 2 || b[m.name-1] != b[i] {
 			return -1
 		}
-		if m.plain = e.plainName(b[i:m.name]); bytes.IndexByte(b[i:m.name], '\\') >= 0 {
-			m.plain = bytes.Clone(m.plain) // the next name with an escape is written to the same memory
-		}
-		if i = skipSpace(b, m.name); i == len(b) || b[i] != ':' {
+		m.plain = plain(new([]byte), b[i+1:m.name-1]) // in memory of its own if it has an escape
+		if i = jsontext.SkipSpace(b, m.name); i == len(b) || b[i] != ':' {
 			return -1
 		}
-		if m.value = skipSpace(b, i+1); m.value == len(b) {
+		if m.value = jsontext.SkipSpace(b, i+1); m.value == len(b) {
 			return -1
 		}
-		m.to = valueEnd(b, m.value)
+		m.to = jsontext.ValueEnd(b, m.value)
 		e.members = append(e.members, m)
-		if i = skipSpace(b, m.to); i == len(b) || b[i] != ',' && b[i] != '}' {
+		if i = jsontext.SkipSpace(b, m.to); i == len(b) || b[i] != ',' && b[i] != '}' {
 			return -1
 		}
 	}

@@ -2,10 +2,8 @@ package rules
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"kusto-agent/internal/jsontext"
 )
 
 // A path leads from an object to each member of its name, and on where that is an
@@ -58,13 +56,13 @@ func (j *Judge) mayHoldAt(c *condition, b []byte, i int, whole bool) bool {
 		return false
 	}
 	ends := func() bool { return i == len(b) || !whole && i == len(b)-1 && b[i] == '/' } // of a comment
-	if i = skipSpace(b, i+1); ends() {
+	if i = jsontext.SkipSpace(b, i+1); ends() {
 		return !whole
 	}
 	if b[i] != ':' {
 		return false
 	}
-	if i = skipSpace(b, i+1); ends() {
+	if i = jsontext.SkipSpace(b, i+1); ends() {
 		return !whole
 	}
 	switch b[i] {
@@ -73,7 +71,7 @@ func (j *Judge) mayHoldAt(c *condition, b []byte, i int, whole bool) bool {
 	case '{':
 		return false
 	}
-	end := valueEnd(b, i)
+	end := jsontext.ValueEnd(b, i)
 	if end == len(b) && !whole {
 		return true
 	}
@@ -95,11 +93,7 @@ func (j *Judge) textOf(value []byte) (text []byte, ok bool) {
 		if len(value) < 2 || value[len(value)-1] != value[0] {
 			return nil, false
 		}
-		if text = value[1 : len(value)-1]; bytes.IndexByte(text, '\\') < 0 {
-			return text, true
-		}
-		j.scratch = plain(j.scratch[:0], text)
-		return j.scratch, true
+		return plain(&j.scratch, value[1:len(value)-1]), true
 	}
 	return value, string(value) != "null"
 }
@@ -108,7 +102,7 @@ func (j *Judge) textOf(value []byte) (text []byte, ok bool) {
 // object; j.value is then the text of that value. An array on the path stands for each of its
 // elements.
 func (j *Judge) anyAt(c *condition, object []byte) bool {
-	i := skipSpace(object, 0)
+	i := jsontext.SkipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
 		return false
 	}
@@ -128,15 +122,15 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 	case b[i] == '[':
 		return j.followElements(c, b, i+1, rest, depth)
 	case rest == "":
-		end = valueEnd(b, i)
+		end = jsontext.ValueEnd(b, i)
 		text, ok := j.textOf(b[i:end])
 		j.value = text
 		return end, ok && c.of(text)
 	case b[i] != '{':
-		return valueEnd(b, i), false
+		return jsontext.ValueEnd(b, i), false
 	}
 	for i++; ; {
-		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
+		if i = jsontext.SkipSpace(b, i); i < len(b) && b[i] == ',' {
 			i++
 			continue
 		}
@@ -146,16 +140,16 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 		if b[i] != '"' && b[i] != '\'' {
 			return len(b), false
 		}
-		to := valueEnd(b, i)
+		to := jsontext.ValueEnd(b, i)
 		left, on := j.step(b[i:to], rest)
-		if i = skipSpace(b, to); i == len(b) || b[i] != ':' {
+		if i = jsontext.SkipSpace(b, to); i == len(b) || b[i] != ':' {
 			return len(b), false
 		}
-		if i = skipSpace(b, i+1); i == len(b) {
+		if i = jsontext.SkipSpace(b, i+1); i == len(b) {
 			return i, false
 		}
 		if !on {
-			i = valueEnd(b, i)
+			i = jsontext.ValueEnd(b, i)
 		} else if i, found = j.follow(c, b, i, left, depth+1); found {
 			return i, true
 		}
@@ -168,7 +162,7 @@ func (j *Judge) follow(c *condition, b []byte, i int, rest string, depth int) (e
 // that the condition holds for one of the elements.
 func (j *Judge) followElements(c *condition, b []byte, i int, rest string, depth int) (end int, found bool) {
 	for {
-		if i = skipSpace(b, i); i < len(b) && b[i] == ',' {
+		if i = jsontext.SkipSpace(b, i); i < len(b) && b[i] == ',' {
 			i++
 			continue
 		}
@@ -188,11 +182,7 @@ func (j *Judge) step(quoted []byte, rest string) (left string, on bool) {
 	if len(quoted) < 2 {
 		return "", false
 	}
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		j.name = plain(j.name[:0], name)
-		name = j.name
-	}
+	name := plain(&j.name, quoted[1:len(quoted)-1])
 	switch n := len(name); {
 	case n > len(rest) || rest[:n] != string(name):
 		return "", false
@@ -203,166 +193,12 @@ func (j *Judge) step(quoted []byte, rest string) (left string, on bool) {
 	}
 }
 
-// valueEnd returns the index after the JSON value at i; len(b) if the value has no end in b. The
-// result is always greater than i.
-func valueEnd(b []byte, i int) int {
-	switch b[i] {
-	case '"', '\'':
-		return stringEnd(b, i)
-	case '{', '[':
-		for depth := 0; i < len(b); {
-			switch b[i] {
-			case '"', '\'':
-				i = stringEnd(b, i)
-				continue
-			case '/':
-				if n := skipSpace(b, i); n > i {
-					i = n
-					continue
-				}
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth == 0 {
-					return i + 1
-				}
-			}
-			i++
-		}
-		return len(b)
+// plain returns the text that content, the content of a JSON string, stands for: content itself if
+// it has no escape, else memory of room, valid until the next call with it.
+func plain(room *[]byte, content []byte) []byte {
+	if bytes.IndexByte(content, '\\') < 0 {
+		return content
 	}
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case ',', '}', ']', ' ', '\t', '\r', '\n', '/', ':':
-			return i
-		}
-	}
-	return i
-}
-
-// stringEnd returns the index after the string, in single or double quotes, at i; len(b): it is
-// not closed.
-func stringEnd(b []byte, i int) int {
-	quote := b[i]
-	for i++; i < len(b); {
-		if i+8 <= len(b) {
-			// The eighth bit of the first byte that is the quote or a backslash is set;
-			// borrows can set others only behind it.
-			w := binary.LittleEndian.Uint64(b[i:])
-			q, s := w^uint64(quote)*everyByte, w^'\\'*everyByte
-			hit := ((q-everyByte)&^q | (s-everyByte)&^s) & eighthBits
-			if hit == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(hit) / 8
-		}
-		switch b[i] {
-		case quote:
-			return i + 1
-		case '\\':
-			i++
-		}
-		i++
-	}
-	return len(b)
-}
-
-// skipSpace returns the first index from i on that is neither white space nor part of
-// a comment.
-func skipSpace(b []byte, i int) int {
-	for ; i < len(b); i++ {
-		switch b[i] {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case '/':
-			rest := b[i:]
-			if bytes.HasPrefix(rest, []byte("//")) {
-				n := bytes.IndexByte(rest, '\n')
-				if n < 0 {
-					return len(b)
-				}
-				i += n
-				continue
-			}
-			if bytes.HasPrefix(rest, []byte("/*")) {
-				n := bytes.Index(rest[2:], []byte("*/"))
-				if n < 0 {
-					return len(b)
-				}
-				i += n + 3
-				continue
-			}
-		}
-		return i
-	}
-	return len(b)
-}
-
-// plain appends to dst the text that content, the content of a JSON string, stands for. What is
-// no valid escape stands for itself.
-func plain(dst, content []byte) []byte {
-	for {
-		n := bytes.IndexByte(content, '\\')
-		if n < 0 || n+1 == len(content) {
-			return append(dst, content...)
-		}
-		dst = append(dst, content[:n]...)
-		c := content[n+1]
-		content = content[n+2:]
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			var r rune
-			if r, n = hexRune(content); n == 0 {
-				dst = append(dst, '\\')
-				break
-			}
-			content = content[n:]
-			if utf16.IsSurrogate(r) {
-				low, m := rune(0), 0
-				if bytes.HasPrefix(content, []byte(`\u`)) {
-					low, m = hexRune(content[2:])
-				}
-				if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
-					content = content[2+m:]
-				}
-			}
-			dst = utf8.AppendRune(dst, r)
-			continue
-		case '"', '\'', '/', '\\':
-		default:
-			dst = append(dst, '\\')
-		}
-		dst = append(dst, c)
-	}
-}
-
-// hexRune reads the four digits of a \u escape at the beginning of b. n is 4, or 0 if there are
-// no four digits.
-func hexRune(b []byte) (r rune, n int) {
-	if len(b) < 4 {
-		return 0, 0
-	}
-	for _, c := range b[:4] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, 0
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, 4
+	*room, _ = jsontext.AppendPlain((*room)[:0], content)
+	return *room
 }
