@@ -135,10 +135,10 @@ func probesOf(in *config.Input) (all []*probe, err error) {
 		add(ofKeep, fmt.Sprintf("keep[%d]", i), "", c.Match, c.Member, func(one *config.Input) { one.Drop = []rules.Rule{{Condition: c}} })
 	}
 	for i, r := range in.Drop {
-		add(ofDrop, fmt.Sprintf("drop[%d]", i), nameOf("drop", r.Name, i), r.Match, r.Member, func(one *config.Input) { one.Drop = []rules.Rule{{Condition: r.Condition}} })
+		add(ofDrop, fmt.Sprintf("drop[%d]", i), rules.NameOf("drop", i, r.Name), r.Match, r.Member, func(one *config.Input) { one.Drop = []rules.Rule{{Condition: r.Condition}} })
 	}
 	for i, r := range in.Redact {
-		add(ofChange, fmt.Sprintf("redact[%d]", i), nameOf("redact", r.Name, i), r.Match, r.Member, func(one *config.Input) { one.Redact = []rules.Redaction{r} })
+		add(ofChange, fmt.Sprintf("redact[%d]", i), rules.NameOf("redact", i, r.Name), r.Match, r.Member, func(one *config.Input) { one.Redact = []rules.Redaction{r} })
 	}
 	for i, text := range in.Pattern {
 		p := &probe{Asked: Asked{Key: fmt.Sprintf("pattern[%d]", i), Expression: text}, kind: ofPattern}
@@ -166,15 +166,6 @@ func probesOf(in *config.Input) (all []*probe, err error) {
 		all = append(all, &probe{Asked: Asked{Key: "multiline.start", Expression: m.Start}})
 	}
 	return all, err
-}
-
-// nameOf returns the name of a rule: the configured one, or else that of list and position, such
-// as drop_1 for index 0.
-func nameOf(list, name string, i int) string {
-	if name != "" {
-		return name
-	}
-	return fmt.Sprintf("%s_%d", list, i+1)
 }
 
 // file applies the probes to up to tryRecords records of one file and counts what they hold of.

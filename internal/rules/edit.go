@@ -383,10 +383,10 @@ func (e *Editor) apply(r *redaction, content []byte, how written, quoted bool) [
 		at := 0 // index in content up to which it was copied
 		walk := unescaper{content: content, plain: len(text) == len(content)}
 		for _, s := range e.parts {
-			from := walk.before(s.from)
+			from := walk.to(s.from, false)
 			e.spare = append(e.spare, content[at:from]...)
 			e.spare = put(e.spare, text[s.from:s.to])
-			at = walk.behind(s.to)
+			at = walk.to(s.to, true)
 		}
 		e.spare = append(e.spare, content[at:]...)
 	}
@@ -401,30 +401,18 @@ type unescaper struct {
 	at, of  int  // a place in content, and the same in the text
 }
 
-// before returns the last index of the content, which has escapes, that is not after place, an
-// index of the text without escapes.
-func (u *unescaper) before(place int) int {
+// to returns the index of the content, which has escapes, for place, an index of the text without
+// escapes. If place is within what an escape stands for, it is that of the escape, or, with behind,
+// that after it. Calls have to come in the order of the places.
+func (u *unescaper) to(place int, behind bool) int {
 	if u.plain {
 		return place
 	}
 	for u.of < place {
 		raw, n := unit(u.content[u.at:])
-		if u.of+n > place {
+		if !behind && u.of+n > place {
 			break
 		}
-		u.at, u.of = u.at+raw, u.of+n
-	}
-	return u.at
-}
-
-// behind returns the first index of the content, which has escapes, that is not before place, an
-// index of the text without escapes.
-func (u *unescaper) behind(place int) int {
-	if u.plain {
-		return place
-	}
-	for u.of < place {
-		raw, n := unit(u.content[u.at:])
 		u.at, u.of = u.at+raw, u.of+n
 	}
 	return u.at
@@ -467,21 +455,12 @@ func isNumber(text []byte) bool {
 func (e *Editor) row(row []byte) {
 	e.shifted = e.isShifted(row)
 	for i, column := 0, 1; ; column++ {
-		from, quoted := i, false
-		if i < len(row) && row[i] == '"' {
-			quoted = true
-			i = behindQuoted(row, i)
-		}
-		n := bytes.IndexByte(row[i:], e.sep)
-		if n < 0 {
-			n = len(row) - i
-		}
-		i += n
-		e.field(row, from, i, column, quoted)
-		if i == len(row) {
+		end, quoted := fieldEnd(row, i, e.sep)
+		e.field(row, i, end, column, quoted)
+		if end == len(row) {
 			return
 		}
-		i++
+		i = end + 1
 	}
 }
 
@@ -497,15 +476,8 @@ func (e *Editor) isShifted(row []byte) bool {
 		return false
 	}
 	fields := 1
-	for i := 0; ; fields++ {
-		if i < len(row) && row[i] == '"' {
-			i = behindQuoted(row, i)
-		}
-		n := bytes.IndexByte(row[i:], e.sep)
-		if n < 0 {
-			break
-		}
-		i += n + 1
+	for i, _ := fieldEnd(row, 0, e.sep); i < len(row); i, _ = fieldEnd(row, i+1, e.sep) {
+		fields++
 	}
 	return fields < most || e.columns.all > 0 && fields != e.columns.all
 }
@@ -513,10 +485,7 @@ func (e *Editor) isShifted(row []byte) bool {
 // field redacts row[from:to], the field of the column with this number; quoted says that it is in
 // quotes. The changed field gets quotes if it needs them.
 func (e *Editor) field(row []byte, from, to, column int, quoted bool) {
-	text := row[from:to]
-	if quoted {
-		text = bytes.ReplaceAll(bytes.TrimSuffix(text[1:], []byte{'"'}), []byte(`""`), []byte{'"'})
-	}
+	text := bare(row[from:to], quoted)
 	changed := false
 	for k := range e.set.redact {
 		r := &e.set.redact[k]

@@ -23,8 +23,6 @@ const (
 type shape struct {
 	ops []op
 
-	add bool
-
 	renames, removes, adds int // indexes of Set.Changes
 }
 
@@ -95,7 +93,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 		if !utf8.ValidString(c.Add[member]) {
 			wrong("add", whole, member, c.Add[member], "not UTF-8")
 		}
-		s.ops, s.add = append(s.ops, op{path: newPath(member), kind: Added, value: c.Add[member]}), true
+		s.ops = append(s.ops, op{path: newPath(member), kind: Added, value: c.Add[member]})
 	}
 	return s, bad
 }
@@ -107,12 +105,17 @@ func (s *shape) changes(all []string) []string {
 		kind string
 		at   *int
 	}{{Renamed, &s.renames}, {Removed, &s.removes}, {Added, &s.adds}} {
-		if slices.ContainsFunc(s.ops, func(o op) bool { return o.kind == one.kind }) {
+		if s.has(one.kind) {
 			*one.at = len(all)
 			all = append(all, one.kind)
 		}
 	}
 	return all
+}
+
+// has reports whether there is a change of this kind. It may be asked of none.
+func (s *shape) has(kind string) bool {
+	return s != nil && slices.ContainsFunc(s.ops, func(o op) bool { return o.kind == kind })
 }
 
 // member is one of an object: b[from:to] with its name, which ends at name, and its
@@ -137,9 +140,9 @@ func (m *member) isNamed(name string) bool {
 // parsed.
 func (e *Editor) reshape(rec []byte) (out []byte, ok bool) {
 	s := e.set.shape
-	may := s.add || bytes.IndexByte(rec, '\\') >= 0 // a name may be written with escapes
+	may := bytes.IndexByte(rec, '\\') >= 0 // a name may be written with escapes
 	for i := range s.ops {
-		may = may || s.ops[i].mayLead(rec)
+		may = may || s.ops[i].kind == Added || s.ops[i].mayLead(rec)
 	}
 	if !may {
 		return rec, true

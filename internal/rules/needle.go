@@ -179,10 +179,8 @@ func (t texts) weight() int {
 		if len(text) < 2 {
 			return 0
 		}
-		rarest := 0
-		for i := range len(text) {
-			rarest = max(rarest, rarity(text[i]))
-		}
+		n := newNeedle(text, t)
+		rarest := n.rarest()
 		if rarest < useful { // nearly every record has all of its bytes
 			return 0
 		}

@@ -9,7 +9,7 @@ import (
 // path leads from an object to members, as walk.go says.
 type path struct {
 	member string // empty: it leads nowhere
-	needle []byte // as in condition
+	needle []byte // a part of every record that has the member, if its names are written without escapes
 
 	// numbered says that a name with a number behind it stands for the name: parse makes
 	// name_2 of one that comes again.
@@ -36,18 +36,21 @@ func (p path) withheld(kind Kind) path {
 // record without escapes that does not contain the needle cannot have the member, and is skipped.
 // There is no needle if the name has a character that JSON writers escape: a control character,
 // quote or slash.
-func newPath(member string) path {
-	p := path{member: member}
+func newPath(member string) path { return path{member: member, needle: []byte(lastName(member))} }
+
+// lastName returns the last name of the path of a member; "" if it has a character that JSON
+// writers escape.
+func lastName(member string) string {
 	last := member[strings.LastIndexByte(member, '.')+1:]
-	if last != "" && strings.IndexFunc(last, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'/\`, r) }) < 0 {
-		p.needle = []byte(last)
+	if strings.ContainsFunc(last, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'/\`, r) }) {
+		return ""
 	}
-	return p
+	return last
 }
 
 // mayLead reports whether a record, whose names are written without escapes, may have
 // the member.
-func (p *path) mayLead(rec []byte) bool { return p.needle == nil || bytes.Contains(rec, p.needle) }
+func (p *path) mayLead(rec []byte) bool { return bytes.Contains(rec, p.needle) }
 
 // dead is the place on a path from which there is no way on.
 const dead = -1

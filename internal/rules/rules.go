@@ -6,13 +6,13 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -171,16 +171,9 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	taken := append(slices.Clone(words), NotKept, NotSampled)
 	for i := range c.Drop {
 		x, errs := s.compile(&c.Drop[i].Condition, kind, c.Header, "drop", i)
-		name := c.Drop[i].Name
-		if name == "" {
-			name = fmt.Sprintf("drop_%d", i+1)
-		}
-		if err := checkName(name, taken); err != nil {
-			errs = append(errs, &Error{"drop", i, "name", name, err})
-		}
-		taken = append(taken, name)
+		name, err := newName("drop", i, c.Drop[i].Name, &taken)
 		s.reasons = append(s.reasons, name)
-		s.drop, bad = append(s.drop, x), append(bad, errs...)
+		s.drop, bad = append(s.drop, x), append(append(bad, errs...), err...)
 	}
 	if c.Sample != nil {
 		var errs []error
@@ -191,7 +184,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
-	s.addNeedles(kind)
+	s.addNeedles()
 	return s, nil
 }
 
@@ -199,7 +192,7 @@ func New(c Config, kind Kind, words ...string) (*Set, error) {
 // that records can be searched for all of them at once. s.guarded says that each condition has
 // such a text and nothing is sampled; s.calm is what Judge.Of then returns for a record that has
 // none of the texts.
-func (s *Set) addNeedles(kind Kind) {
+func (s *Set) addNeedles() {
 	s.guarded = s.sample == nil
 	if s.calm = -1; len(s.keep) > 0 {
 		s.calm = 0
@@ -242,16 +235,9 @@ func (s *Set) addChanges(c *Config, kind Kind) (bad []error) {
 	taken := []string{Renamed, Removed, Added}
 	for i := range c.Redact {
 		x, errs := s.newRedaction(&c.Redact[i], kind, c.Header, i)
-		name := c.Redact[i].Name
-		if name == "" {
-			name = fmt.Sprintf("redact_%d", i+1)
-		}
-		if err := checkName(name, taken); err != nil {
-			errs = append(errs, &Error{"redact", i, "name", name, err})
-		}
-		taken = append(taken, name)
+		name, err := newName("redact", i, c.Redact[i].Name, &taken)
 		s.changes = append(s.changes, name)
-		s.redact, bad = append(s.redact, x), append(bad, errs...)
+		s.redact, bad = append(s.redact, x), append(append(bad, errs...), err...)
 	}
 	if c.Hashes() {
 		s.key = c.HashKey
@@ -321,7 +307,7 @@ func (s *Set) Changing() bool { return s != nil && len(s.changes) > 0 }
 // Withholds reports whether what the file holds must not get out as it is: something of
 // a record is redacted or removed. It may be asked of none.
 func (s *Set) Withholds() bool {
-	return s != nil && (len(s.redact) > 0 || s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed }))
+	return s != nil && (len(s.redact) > 0 || s.shape.has(Removed))
 }
 
 // Members reports whether only members of a record tell what of it must not get out, so
@@ -333,7 +319,7 @@ func (s *Set) Members() bool { return s != nil && s.aboutMembers() >= 0 }
 func (s *Set) aboutMembers() int {
 	// Names of redact rules come first in Changes, in their order.
 	i := slices.IndexFunc(s.redact, func(r redaction) bool { return r.member != "" })
-	if i < 0 && s.shape != nil && slices.ContainsFunc(s.shape.ops, func(o op) bool { return o.kind == Removed }) {
+	if i < 0 && s.shape.has(Removed) {
 		i = s.shape.removes
 	}
 	return i
@@ -341,15 +327,24 @@ func (s *Set) aboutMembers() int {
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
-// checkName returns an error for a name of a rule that has the wrong form or is taken.
-func checkName(name string, taken []string) error {
+// NameOf returns the name of the rule at index i of a list: the given one, or if it is empty that
+// of its place, such as drop_1 for index 0.
+func NameOf(list string, i int, given string) string {
+	return cmp.Or(given, fmt.Sprintf("%s_%d", list, i+1))
+}
+
+// newName returns the name of a rule, as NameOf, and adds it to taken. bad is the *Error of a name
+// that has the wrong form or was taken before.
+func newName(list string, i int, given string, taken *[]string) (name string, bad []error) {
+	name = NameOf(list, i, given)
 	switch {
 	case !nameForm.MatchString(name):
-		return errors.New("no name of a rule; want up to 40 small letters, digits and _, such as health_checks")
-	case slices.Contains(taken, name):
-		return fmt.Errorf("%q is counted for something else already; want another name", name)
+		bad = append(bad, &Error{list, i, "name", name, errors.New("no name of a rule; want up to 40 small letters, digits and _, such as health_checks")})
+	case slices.Contains(*taken, name):
+		bad = append(bad, &Error{list, i, "name", name, fmt.Errorf("%q is counted for something else already; want another name", name)})
 	}
-	return nil
+	*taken = append(*taken, name)
+	return name, bad
 }
 
 // condition is a Condition ready to be asked.
@@ -444,8 +439,7 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 	if !utf8.ValidString(c.Member) {
 		wrong("member", c.Member, "not UTF-8")
 	}
-	last := c.Member[strings.LastIndexByte(c.Member, '.')+1:]
-	if last != "" && strings.IndexFunc(last, func(r rune) bool { return r < ' ' || strings.ContainsRune(`"'/\`, r) }) < 0 {
+	if last := lastName(c.Member); last != "" {
 		name := newNeedle(last, texts{})
 		x.name = &name
 	}
@@ -672,26 +666,30 @@ func number(text []byte) (float64, bool) {
 }
 
 // field returns the text of a column (from 1) of a row, without quotes; ok is false if the row
-// has no such column. The text is valid until the next call.
+// has no such column.
 func (j *Judge) field(row []byte, column int) (text []byte, ok bool) {
 	for i := 0; ; column-- { // a field begins at i
-		from, quoted := i, false
-		if i < len(row) && row[i] == '"' {
-			quoted = true
-			i = behindQuoted(row, i)
-		}
-		n := bytes.IndexByte(row[i:], j.sep)
-		if n < 0 {
-			n = len(row) - i
-		}
-		if i += n; column == 1 {
-			return j.bare(row[from:i], quoted), true
-		}
-		if i == len(row) {
+		end, quoted := fieldEnd(row, i, j.sep)
+		switch {
+		case column == 1:
+			return bare(row[i:end], quoted), true
+		case end == len(row):
 			return nil, false
 		}
-		i++
+		i = end + 1
 	}
+}
+
+// fieldEnd returns the index of the delimiter sep after the field that begins at i, or len(row);
+// quoted says that the field is in quotes.
+func fieldEnd(row []byte, i int, sep byte) (end int, quoted bool) {
+	if quoted = i < len(row) && row[i] == '"'; quoted {
+		i = behindQuoted(row, i)
+	}
+	if n := bytes.IndexByte(row[i:], sep); n >= 0 {
+		return i + n, quoted
+	}
+	return len(row), quoted
 }
 
 // behindQuoted returns the index after the quoted field that begins at i; len(row): it is not
@@ -709,9 +707,8 @@ func behindQuoted(row []byte, i int) int {
 	return len(row)
 }
 
-// bare returns the text of a field without its quotes; two quotes within stand for one. The text
-// is valid until the next call.
-func (j *Judge) bare(field []byte, quoted bool) []byte {
+// bare returns the text of a field without its quotes; two quotes within stand for one.
+func bare(field []byte, quoted bool) []byte {
 	if !quoted {
 		return field
 	}
@@ -719,6 +716,5 @@ func (j *Judge) bare(field []byte, quoted bool) []byte {
 	if bytes.IndexByte(field, '"') < 0 {
 		return field
 	}
-	j.scratch = append(j.scratch[:0], bytes.ReplaceAll(field, []byte(`""`), []byte{'"'})...)
-	return j.scratch
+	return bytes.ReplaceAll(field, []byte(`""`), []byte{'"'})
 }
