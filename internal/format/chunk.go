@@ -193,22 +193,20 @@ func (c *Chunk) add(b ...byte) {
 
 // filter counts a record that rules filter. reason is the index of the reason in Rules.Reasons;
 // of is the number of reasons.
-func (c *Chunk) filter(reason, of int) {
-	if c.Filtered == nil {
-		c.out = append(c.out[:0], make([]int, of)...)
-		c.Filtered = c.out
-	}
-	c.Filtered[reason]++
-}
+func (c *Chunk) filter(reason, of int) { tally(&c.Filtered, &c.out, reason, of) }
 
 // change counts a record that a rule has changed. rule is the index of the rule in Rules.Changes;
 // of is the number of rules.
-func (c *Chunk) change(rule, of int) {
-	if c.Changed == nil {
-		c.by = append(c.by[:0], make([]int, of)...)
-		c.Changed = c.by
+func (c *Chunk) change(rule, of int) { tally(&c.Changed, &c.by, rule, of) }
+
+// tally counts one more at index i of counts; nil: there are none yet, and it gets room for as many
+// as of says, in memory.
+func tally(counts, memory *[]int, i, of int) {
+	if *counts == nil {
+		*memory = append((*memory)[:0], make([]int, of)...)
+		*counts = *memory
 	}
-	c.Changed[rule]++
+	(*counts)[i]++
 }
 
 // detach copies the body out of data, so that it can become longer than its source.

@@ -30,19 +30,6 @@ func (s *Scanner) blank(line []byte) bool {
 	return len(line) == 1 || len(line) == 2 && line[1] == '\n'
 }
 
-// trailingCR returns the length of the line end of a TXT record that is replaced by a newline: 2
-// for CRLF, or the number of CRs at the end of a file whose LF is missing. It returns 0 if
-// nothing is replaced, as in all other formats.
-func (s *Scanner) trailingCR(rec []byte) int {
-	switch {
-	case !s.txt:
-		return 0
-	case bytes.HasSuffix(rec, []byte("\r\n")):
-		return 2
-	}
-	return len(rec) - len(bytes.TrimRight(rec, "\r"))
-}
-
 // firstLine is the length of the first line of data, newline included.
 func firstLine(data []byte) int {
 	if n := bytes.IndexByte(data, '\n') + 1; n > 0 {

@@ -117,12 +117,7 @@ var unreadable = malformed(nowhere, "rules are to change it, and it cannot be ta
 // data begins at offset at of the file; k describes the record in it.
 func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) {
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
-	text, newline := end, !k.ended
-	if cr := k.cr + s.trailingCR(data[start:end]); cr > 0 { // a CR that is not sent
-		if text, newline = end-cr, true; !k.ended {
-			end = text
-		}
-	}
+	text, end, newline := s.content(k, data[start:end], end)
 	rec := recordText(data[start:text])
 	out, sound := s.editor.Of(rec)
 	switch {
@@ -149,20 +144,13 @@ func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) 
 			c.change(i, len(s.editor.Acted()))
 		}
 	}
-	if s.opt.Validate {
-		c.Group = k.fields
-	}
-	if invalid {
-		c.InvalidUTF8++
-	}
 	s.length(c, before, to-from)
-	c.piece(from, to, 1)
-	c.Records++
+	s.note(c, k, from, to, invalid)
 	return true, true
 }
 
-// joinChanged appends rec, a record as rules changed it, to the body of c: with the fields of the
-// configuration, then lineEnd, then a newline if newline is set. offset is that of the record in
+// joinChanged appends rec, a JSON record or one as rules changed it, to the body of c: with the
+// fields of the configuration, then lineEnd, then a newline if newline is set. offset is that of the record in
 // its file. It returns false, and leaves the body as it was, if the body would become longer than
 // MaxBody.
 func (s *Scanner) joinChanged(c *Chunk, rec, lineEnd []byte, newline bool, offset int64) bool {

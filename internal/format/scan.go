@@ -108,6 +108,7 @@ type Scanner struct {
 	unit      unit    // of the cut at hand
 	keys      keys    // of the record at hand
 	ids       keys    // of the structured data at hand
+	value     []byte  // of structured data, without its escapes
 	joined    []byte  // lines of the record at hand
 	unescaped []byte  // the text of the message at hand
 	inner     []byte  // the object that was made of it
@@ -495,39 +496,57 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		c.Records += k.records
 		return true
 	}
-	text, newline := end, !k.ended
-	switch cr := k.cr + s.trailingCR(data[start:end]); {
-	case cr > 0 && !k.ended: // CRs at the end of the file, whose LF is missing, are left out of the record
-		end -= cr
-		text = end
-	case cr > 0:
-		text, newline = end-cr, true
-	}
+	text, end, newline := s.content(k, data[start:end], end)
 	invalid := !k.ascii && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)
 	switch {
 	case s.opt.Fields == nil:
 		c.joinLine(data, start, end, text, newline)
-	case s.splice(c, data[start:text], newline, at+int64(from)):
+	case s.joinChanged(c, data[start:text], nil, newline, at+int64(from)):
 	case c.Records > 0:
 		return false // too long together with the records before; alone it may fit
 	default:
 		s.fault = fault{reason: record.Grown, text: "with its fields it is longer than", limit: s.opt.MaxBody}
 		return s.reject(c, data[c.Consumed:], *k)
 	}
+	if newline || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
+		s.length(c, before, to-from)
+	}
+	s.note(c, k, from, to, invalid)
+	return true
+}
+
+// content returns what of the record rec of k, which ends at end in the data, is sent: its content
+// up to text, and a newline if newline is set. The CR of a CRLF is not sent, of TXT and where a
+// newline has to replace it. CRs at the end of a file of TXT, whose LF is missing, are left out of
+// the record, which then ends earlier.
+func (s *Scanner) content(k *cut, rec []byte, end int) (text, recEnd int, newline bool) {
+	cr := k.cr
+	switch {
+	case !s.txt:
+	case bytes.HasSuffix(rec, []byte("\r\n")):
+		cr = 2
+	default:
+		cr = len(rec) - len(bytes.TrimRight(rec, "\r"))
+	}
+	if text, recEnd = end-cr, end; !k.ended {
+		recEnd = text
+	}
+	return text, recEnd, cr > 0 || !k.ended
+}
+
+// note counts in c the record of k, which was appended to the body: it is data[from:to], and
+// invalid says that it is not UTF-8.
+func (s *Scanner) note(c *Chunk, k *cut, from, to int, invalid bool) {
 	if s.opt.Validate {
 		c.Group = k.fields
 	}
 	if invalid {
 		c.InvalidUTF8++
 	}
-	if newline || c.Lens != nil || s.opt.Fields != nil || to-from != end-start {
-		s.length(c, before, to-from)
-	}
 	c.piece(from, to, 1)
 	c.Records++
-	return true
 }
 
 // fits reports whether the record of k may be appended to the body of c; start is the index of

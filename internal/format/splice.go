@@ -11,24 +11,6 @@ import (
 // Its Offset is that of each record.
 func (s *Scanner) SetStamp(stamp Stamp) { s.stamp = stamp }
 
-// splice appends rec, a JSON record, with the fields of the configuration to the body, and a
-// newline if newline is set. offset is that of the record in its file, for the field {offset}. It
-// returns false, and leaves the body as it was, if the body would become longer than MaxBody.
-func (s *Scanner) splice(c *Chunk, rec []byte, newline bool, offset int64) bool {
-	c.detach()
-	s.stamp.Offset = offset
-	body := s.opt.Fields.Splice(c.Body, rec, &s.stamp)
-	if newline {
-		body = append(body, '\n')
-	}
-	fits := s.opt.MaxBody <= 0 || len(body) <= s.opt.MaxBody
-	if !fits {
-		body = body[:len(c.Body)]
-	}
-	c.Body, c.own = body, body
-	return fits
-}
-
 // Splice appends to dst the JSON record rec, of which nothing changes, with the fields added
 // before the brace that ends its object. A field that the record has itself, at its top level and
 // in the same letter case, is left out: the record's own value stays. If rec is no object, it is
