@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"strings"
 )
 
 // Combined: the access logs of nginx and Apache, in the formats common and
@@ -119,21 +120,8 @@ const accessTimeLen = 29
 // member in RFC 3339. It returns false, and writes nothing, if there is no valid time.
 func (o *object) accessTime(text []byte) bool {
 	const like = "[00/xxx/0000:00:00:00 x0000] "
-	if len(text) < accessTimeLen {
+	if !isLike(text, like) {
 		return false
-	}
-	for i := range len(like) {
-		switch c := text[i]; like[i] {
-		case '0':
-			if !isDigit(c) {
-				return false
-			}
-		case 'x':
-		default:
-			if c != like[i] {
-				return false
-			}
-		}
 	}
 	month := monthOf(text[4:7])
 	sign := text[22]
@@ -148,32 +136,37 @@ func (o *object) accessTime(text []byte) bool {
 	return true
 }
 
+// isLike reports whether text begins as like does, where 0 stands for any digit, and x for anything.
+func isLike(text []byte, like string) bool {
+	if len(text) < len(like) {
+		return false
+	}
+	for i := range len(like) {
+		if c := like[i]; c == '0' && !isDigit(text[i]) || c != '0' && c != 'x' && text[i] != c {
+			return false
+		}
+	}
+	return true
+}
+
 // two is the number of two digits that text begins with.
 func two(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
 
 // monthOf returns the number of the month with these three letters; 0: there is none.
 func monthOf(name []byte) int {
 	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
-	for i := 0; i < len(months); i += 3 {
-		if string(name) == months[i:i+3] {
-			return i/3 + 1
-		}
+	if i := strings.Index(months, string(name)); i >= 0 && i%3 == 0 {
+		return i/3 + 1
 	}
 	return 0
 }
 
 // daysOf returns the number of days of a month.
 func daysOf(month, year int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
+	if month == 2 && (year%4 != 0 || year%100 == 0 && year%400 != 0) {
 		return 28
 	}
-	return 31
+	return [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
 }
 
 // quoted returns the index after the string in double quotes that begins at line[i]; -1: no

@@ -152,11 +152,7 @@ func (s *Scanner) SkipParts(data, stream []byte, last bool) (own []Piece, n int,
 	if s.opt.Encoding == UTF8 {
 		return s.skipParts(data, stream, last)
 	}
-	var c Chunk
-	c.text = s.skipped
-	s.decode(&c, data, last)
-	s.skipped = c.text
-	own, n, done = s.skipParts(c.text, stream, last)
+	own, n, done = s.skipParts(s.decodeSkipped(data, last), stream, last)
 	for i := range own {
 		own[i].Start, own[i].End = s.pos(own[i].Start), s.pos(own[i].End)
 	}
@@ -329,18 +325,7 @@ func criLine(line []byte) (l containerLine, f fault) {
 }
 
 // isTime reports whether text begins with a time of ISO 8601.
-func isTime(text []byte) bool {
-	const like = "0000-00-00T00:00:00"
-	if len(text) < len(like) {
-		return false
-	}
-	for i := range like {
-		if like[i] == '0' && !isDigit(text[i]) || like[i] != '0' && text[i] != like[i] {
-			return false
-		}
-	}
-	return true
-}
+func isTime(text []byte) bool { return isLike(text, "0000-00-00T00:00:00") }
 
 // appendMessage appends the JSON object of a container message to dst: time, stream, the text,
 // which is joined from its parts and parsed if Inner says so, partial if the message is not

@@ -22,14 +22,7 @@ const (
 var encodings = []string{"utf-8", "utf-16le", "utf-16be", "latin1"}
 
 // EncodingOf finds an encoding by its name in the configuration; false: none has this name.
-func EncodingOf(name string) (Encoding, bool) {
-	for i, n := range encodings {
-		if n == name {
-			return Encoding(i), true
-		}
-	}
-	return 0, false
-}
+func EncodingOf(name string) (Encoding, bool) { return wordOf[Encoding](encodings, name) }
 
 func (e Encoding) String() string { return encodings[e] }
 
@@ -256,13 +249,18 @@ func (s *Scanner) places(c *Chunk) {
 // skipLongDecoded is SkipLong for files that are not UTF-8: it decodes data, looks for the end of
 // the record in the text, and returns n in bytes of data. done says that the record ends there.
 func (s *Scanner) skipLongDecoded(data []byte, indent int, last bool) (n int, done bool) {
-	var c Chunk
-	c.text = s.skipped
-	s.decode(&c, data, last)
-	s.skipped = c.text
-	n, done = s.skipLong(c.text, indent, last)
+	n, done = s.skipLong(s.decodeSkipped(data, last), indent, last)
 	n, s.raw = s.pos(n), nil // raw is the caller's memory
 	return n, done
+}
+
+// decodeSkipped returns the text of data, in memory that is valid until the next call. last says
+// that nothing follows data.
+func (s *Scanner) decodeSkipped(data []byte, last bool) []byte {
+	c := Chunk{text: s.skipped}
+	s.decode(&c, data, last)
+	s.skipped = c.text
+	return c.text
 }
 
 // Border returns the bytes after which reading can begin in the middle of a file: a

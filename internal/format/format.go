@@ -69,6 +69,13 @@ func ByExtension(ext string) (record.Format, bool) {
 	return s.Format, ok
 }
 
+// wordOf returns the value that a word of the configuration stands for: its place among words;
+// false: it is none of them.
+func wordOf[T ~uint8](words []string, word string) (T, bool) {
+	i := slices.Index(words, word)
+	return T(max(i, 0)), i >= 0
+}
+
 // find returns the first format of the table for which is returns true; false: there is none.
 func find(is func(*Spec) bool) (Spec, bool) {
 	for i := range table {

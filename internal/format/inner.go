@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -29,12 +30,11 @@ func Inners() (names []string) {
 // InnerOf returns the way to parse the messages in a container log that has this name in
 // the configuration.
 func InnerOf(name string) (Parse, bool) {
-	for _, p := range inners {
-		if p.String() == name {
-			return p, true
-		}
+	p, ok := wordOf[Parse](parses, name)
+	if !ok || !slices.Contains(inners, p) {
+		return 0, false
 	}
-	return 0, false
+	return p, true
 }
 
 // Container reports whether lines are those of a container log, with messages inside.

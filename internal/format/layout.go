@@ -107,13 +107,8 @@ func (l *Layout) Append(dst, text []byte, dated int64) (_ []byte, ok bool) {
 // which zone is used. ok is false if text is no such time.
 func isoTime(text []byte, zone *time.Location) (t time.Time, ok bool) {
 	const date = "2006-01-02T15:04:05"
-	if len(text) < len(date) || text[10] != 'T' && text[10] != ' ' {
+	if !isLike(text, "0000-00-00x00:00:00") || text[10] != 'T' && text[10] != ' ' {
 		return t, false
-	}
-	for i, c := range []byte("0000-00-00 00:00:00") {
-		if c == '0' && !isDigit(text[i]) {
-			return t, false
-		}
 	}
 	end := text[len(date):]
 	if len(end) > 0 && (end[0] == '.' || end[0] == ',') {

@@ -99,10 +99,7 @@ func (s *Scanner) appendPairs(dst, line []byte) (_ []byte, lossy, ok bool) {
 			return dst, false, false
 		}
 		var bad bool
-		if len(s.keys.all) > 0 {
-			out = append(out, ',')
-		}
-		out, bad = s.appendKey(out, line[:n])
+		out, bad = s.keys.appendName(out, line[:n])
 		lossy = lossy || bad
 		if line = line[n:]; len(line) == 0 || line[0] != '=' {
 			out = append(out, "true"...)
@@ -151,16 +148,20 @@ func valueLen(line []byte) int {
 	return -1
 }
 
-// appendKey appends a name, quoted for JSON, and a colon. If the object has a member of this name
-// already, it appends a number to the name. lossy says that invalid UTF-8 was replaced.
-func (s *Scanner) appendKey(dst, key []byte) (_ []byte, lossy bool) {
+// appendName appends a name, quoted for JSON, and a colon, after a comma if the record has other
+// members. If it has a member of this name already, the name gets a number. lossy says that
+// invalid UTF-8 was replaced.
+func (k *keys) appendName(dst, name []byte) (_ []byte, lossy bool) {
+	if len(k.all) > 0 {
+		dst = append(dst, ',')
+	}
 	dst = append(dst, '"')
 	from := len(dst)
-	dst, lossy = appendString(dst, key)
-	if s.keys.has(dst, from) {
-		dst = s.keys.number(dst, from)
+	dst, lossy = appendString(dst, name)
+	if k.has(dst, from) {
+		dst = k.number(dst, from)
 	}
-	s.keys.add(dst, from)
+	k.add(dst, from)
 	return append(dst, '"', ':'), lossy
 }
 

@@ -60,14 +60,7 @@ var onErrors = []string{"raw", "quarantine", "drop"}
 
 // OnErrorOf returns what the word in the configuration key on_error stands for; false: the word
 // is not known.
-func OnErrorOf(word string) (OnError, bool) {
-	for i, n := range onErrors {
-		if n == word {
-			return OnError(i), true
-		}
-	}
-	return 0, false
-}
+func OnErrorOf(word string) (OnError, bool) { return wordOf[OnError](onErrors, word) }
 
 // unmatched handles text that does not have the form that parse names, for the reason why. With
 // on_error: raw, and always for a container message, it appends an object with the text and the

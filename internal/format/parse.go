@@ -38,14 +38,7 @@ var parses = []string{"none", "text", "logfmt", "docker", "cri", "combined", "re
 func Parses() []string { return slices.Clone(parses[:ParseJSON]) }
 
 // ParseOf finds a way to parse lines by its name in the configuration; false: none has this name.
-func ParseOf(name string) (Parse, bool) {
-	for i, n := range parses[:ParseJSON] {
-		if n == name {
-			return Parse(i), true
-		}
-	}
-	return 0, false
-}
+func ParseOf(name string) (Parse, bool) { return wordOf[Parse](parses[:ParseJSON], name) }
 
 func (p Parse) String() string { return parses[p] }
 

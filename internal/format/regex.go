@@ -127,21 +127,16 @@ func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []
 		}
 		value := text[from:to]
 		switch {
+		case (g.time != nil || g.typ != asString) && (len(value) == 0 || string(value) == "-"):
 		case g.time != nil:
 			ok := false
-			if len(value) == 0 || string(value) == "-" {
-				continue
-			}
-			if o.begin(g.key); true {
-				o.dst, ok = g.time.Append(o.dst, value, s.stamp.Dated)
-				o.dst = append(o.dst, '"')
-			}
-			if !ok {
+			o.begin(g.key)
+			if o.dst, ok = g.time.Append(o.dst, value, s.stamp.Dated); !ok {
 				return dst, false, malformed(from, "the time "+g.name+" is not of its layout")
 			}
+			o.dst = append(o.dst, '"')
 		case g.typ == asString:
 			o.text(g.key, value)
-		case len(value) == 0 || string(value) == "-":
 		case !o.typed(g, value):
 			return dst, false, malformed(from, "the value of "+g.name+" is no "+valueTypes[g.typ])
 		}
@@ -154,8 +149,7 @@ func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []
 // returns false, perhaps after writing a part, if value is not of that type.
 func (o *object) typed(g *group, value []byte) bool {
 	o.begin(g.key[:len(g.key)-1])
-	switch g.typ {
-	case asBool:
+	if g.typ == asBool {
 		switch string(value) {
 		case "true", "True", "TRUE", "1":
 			o.dst = append(o.dst, "true"...)

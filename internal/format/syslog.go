@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"time"
 )
@@ -95,10 +96,7 @@ func (l *syslog) word() []byte {
 // says that there is no such time.
 func (l *syslog) stamp(classic bool) (f fault) {
 	begin := l.at
-	zone := l.s.opt.Zone
-	if zone == nil {
-		zone = time.Local
-	}
+	zone := cmp.Or(l.s.opt.Zone, time.Local)
 	var t time.Time
 	var ok bool
 	if classic {
@@ -122,13 +120,8 @@ func (l *syslog) stamp(classic bool) (f fault) {
 // is UTC.
 func classicTime(text []byte) (t time.Time, ok bool) {
 	const like = "xxx x0 00:00:00"
-	if len(text) < len(like) || len(text) > len(like) && text[len(like)] != ' ' {
+	if !isLike(text, like) || len(text) > len(like) && text[len(like)] != ' ' {
 		return t, false
-	}
-	for i := range len(like) {
-		if c := like[i]; c == '0' && !isDigit(text[i]) || c != '0' && c != 'x' && text[i] != c {
-			return t, false
-		}
 	}
 	month, day := monthOf(text[:3]), int(text[5]-'0')
 	switch {
@@ -226,10 +219,7 @@ func (l *syslog) data() (f fault) {
 	l.begin(`"data":{`)
 	ids := &l.s.ids
 	ids.reset()
-	for first := true; l.at < len(l.line) && l.line[l.at] == '['; first = false {
-		if !first {
-			l.dst = append(l.dst, ',')
-		}
+	for l.at < len(l.line) && l.line[l.at] == '[' {
 		l.at++
 		n := bytes.IndexAny(l.line[l.at:], " ]=\"")
 		if n <= 0 || l.line[l.at+n] != ' ' && l.line[l.at+n] != ']' {
@@ -255,7 +245,7 @@ func (l *syslog) data() (f fault) {
 func (l *syslog) params() (f fault) {
 	names := &l.s.keys
 	names.reset()
-	for first := true; ; first = false {
+	for {
 		begin := l.at
 		if begin < len(l.line) && l.line[begin] == ']' {
 			l.at++
@@ -270,9 +260,6 @@ func (l *syslog) params() (f fault) {
 		if end < 0 {
 			return malformed(min(begin+n+1, len(l.line)), "no value in quotes in the structured data")
 		}
-		if !first {
-			l.dst = append(l.dst, ',')
-		}
 		l.name(names, rest[1:n])
 		l.dst = append(l.dst, '"')
 		l.value(l.line[begin+n+2 : end-1])
@@ -281,48 +268,31 @@ func (l *syslog) params() (f fault) {
 	}
 }
 
-// name writes the name of a member of the structured data, in quotes, and its colon. names has
-// the names that were there before; a name that comes again gets a number, such as id_2.
+// name writes the name of a member of the structured data, as appendName does. names has the names
+// that were there before.
 func (l *syslog) name(names *keys, text []byte) {
-	l.dst = append(l.dst, '"')
-	from := len(l.dst)
 	var bad bool
-	l.dst, bad = appendString(l.dst, text)
+	l.dst, bad = names.appendName(l.dst, text)
 	l.lossy = l.lossy || bad
-	if names.has(l.dst, from) {
-		l.dst = names.number(l.dst, from)
-	}
-	names.add(l.dst, from)
-	l.dst = append(l.dst, '"', ':')
 }
 
 // value writes the value of a parameter of structured data, escaped for JSON. text may have a
 // backslash before a quote, a closing bracket or a backslash, which is removed; any other
 // backslash is a part of the value.
 func (l *syslog) value(text []byte) {
-	for {
-		n := bytes.IndexByte(text, '\\')
-		for n >= 0 && n+1 < len(text) && text[n+1] != '"' && text[n+1] != '\\' && text[n+1] != ']' {
-			next := bytes.IndexByte(text[n+1:], '\\')
-			if next < 0 {
-				n = -1
-				break
+	if bytes.IndexByte(text, '\\') >= 0 {
+		plain := l.s.value[:0]
+		for i := 0; i < len(text); i++ {
+			if text[i] == '\\' && i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\' || text[i+1] == ']') {
+				i++
 			}
-			n += 1 + next
+			plain = append(plain, text[i])
 		}
-		part := text
-		if n >= 0 && n+1 < len(text) {
-			part = text[:n]
-		}
-		var bad bool
-		l.dst, bad = appendString(l.dst, part)
-		l.lossy = l.lossy || bad
-		if len(part) == len(text) {
-			return
-		}
-		l.dst, _ = appendString(l.dst, text[n+1:n+2])
-		text = text[n+2:]
+		text, l.s.value = plain, plain
 	}
+	var bad bool
+	l.dst, bad = appendString(l.dst, text)
+	l.lossy = l.lossy || bad
 }
 
 var syslogColumns = []Column{
