@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -44,8 +45,8 @@ type ended struct {
 // windows, mostWindows at most, more or less. A window ends only at a pause of twice slack or more,
 // so that rows stored before and after it cannot be confused although their times are off by up to
 // slack. It changes the order of all.
-func windowsOf(all []ended) (out []Window) {
-	slices.SortFunc(all, func(a, b ended) int { return a.at.Compare(b.at) })
+func windowsOf(all []*ended) (out []Window) {
+	slices.SortFunc(all, func(a, b *ended) int { return a.at.Compare(b.at) })
 	least := time.Duration(0)
 	if len(all) > 0 {
 		least = all[len(all)-1].at.Sub(all[0].at) / mostWindows
@@ -98,10 +99,6 @@ func (t *tables) countTable(ctx context.Context, table record.Route) error {
 			byBatch[s.batch].records += int64(s.records)
 		}
 	}
-	all := make([]ended, 0, len(byBatch))
-	for _, b := range byBatch {
-		all = append(all, *b)
-	}
 	name := kusto.EntityName(table.Table)
 	without, err := t.number(ctx, table, name+" | where isnull(ingestion_time()) | summarize n = count()", nil)
 	if err != nil {
@@ -112,7 +109,7 @@ func (t *tables) countTable(ctx context.Context, table record.Route) error {
 		t.out.Timeless = append(t.out.Timeless, table.Table)
 		return nil
 	}
-	for _, w := range windowsOf(all) {
+	for _, w := range windowsOf(slices.Collect(maps.Values(byBatch))) {
 		rows, err := t.number(ctx, table, name+" | where ingestion_time() >= from_time and ingestion_time() < to_time | summarize n = count()", []query.Parameter{
 			{Name: "from_time", Type: "datetime", Value: moment(w.From)}, {Name: "to_time", Type: "datetime", Value: moment(w.To)},
 		})

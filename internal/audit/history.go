@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/binary"
 	"time"
 
@@ -21,6 +22,12 @@ const (
 	removed   // given up by a person
 	fates
 )
+
+// fateOf is what became of the ranges of a batch that ended so; those of others are in further
+// batches.
+var fateOf = map[record.Outcome]fate{
+	record.Accepted: accepted, record.Quarantined: quarantined, record.Dropped: dropped, record.Removed: removed, record.SourceGone: gone,
+}
 
 // history is what the entries of a journal add up to, range by range. It does no I/O. Its
 // memory is that of the merged ranges of each file, of the batches that have not ended,
@@ -215,10 +222,9 @@ func (h *history) take(e *journal.Entry) {
 	case journal.Position:
 		h.vouch(e.File, record.Span{End: e.Span.End}, before)
 	case journal.Skip:
-		switch {
-		case e.InSnapshot:
+		if e.InSnapshot {
 			h.vouch(e.File, e.Span, before)
-		default:
+		} else {
 			h.tell(h.file(e.File), record.Route{}, skipped, e.Span, e.At, record.BatchID{})
 		}
 	case journal.Abandoned:
@@ -275,7 +281,7 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 		h.from, h.base, h.baseSegment, h.baseRun = e.At, e.Number+e.Count, e.Segment, e.Run
 		h.whole = e.Number == 1 && e.Count == 0
 	}
-	if run := e.Run; run != h.run {
+	if e.Run != h.run {
 		h.cut = time.Time{}
 		// Another boot id: the machine stopped, and what was not yet on its disk is lost.
 		switch lost := h.boot != "" && e.BootID != "" && h.boot != e.BootID; {
@@ -285,13 +291,8 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 		default:
 			h.killed()
 		}
-		for _, b := range h.resting {
-			b.tried = false
-		}
-		for _, b := range h.open {
-			b.tried = false
-		}
-		h.run = run
+		h.each(func(b *batch) { b.tried = false })
+		h.run = e.Run
 	}
 	h.boot = e.BootID
 }
@@ -300,11 +301,18 @@ func (h *history) snapshot(e *journal.Entry, stopped bool) {
 // batches as unknown for which that run made a request (tried), since the request may have been in
 // flight.
 func (h *history) killed() {
+	h.each(func(b *batch) {
+		if b.tried && !b.again {
+			h.doubt(b, Killed, h.until)
+		}
+	})
+}
+
+// each calls f with the batches that are begun and have not ended, and with those in the spool.
+func (h *history) each(f func(*batch)) {
 	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
 		for _, b := range all {
-			if b.tried && !b.again {
-				h.doubt(b, Killed, h.until)
-			}
+			f(b)
 		}
 	}
 }
@@ -323,13 +331,11 @@ type redo struct {
 // known to be safe.
 func (h *history) machineStopped(at time.Time) {
 	h.cut = at
-	for _, all := range []map[record.BatchID]*batch{h.open, h.resting} {
-		for _, b := range all {
-			if !b.again {
-				h.doubt(b, MachineStopped, h.until)
-			}
+	h.each(func(b *batch) {
+		if !b.again {
+			h.doubt(b, MachineStopped, h.until)
 		}
-	}
+	})
 	for _, f := range h.files {
 		f.redo = redo{from: true}
 		known := f.base.with(f.vouched)
@@ -431,12 +437,7 @@ func (f *file) overlap(before spans, s record.Span, by record.BatchID) {
 
 // find returns a batch that is begun and has not ended, or that is in the spool; nil if
 // the batch is neither.
-func (h *history) find(id record.BatchID) *batch {
-	if b := h.open[id]; b != nil {
-		return b
-	}
-	return h.resting[id]
-}
+func (h *history) find(id record.BatchID) *batch { return cmp.Or(h.open[id], h.resting[id]) }
 
 // begin adds a batch that has begun, by its entry in the journal or by what a snapshot repeats; at
 // is the time of that. A batch that has ended already is marked as again: what the journal says
@@ -518,23 +519,7 @@ func (h *history) end(e *journal.Entry) {
 // carry on with its ranges, such as the parts of a batch that was divided, the batch is only
 // removed. Nothing is recorded of a batch that ended before (again).
 func (h *history) close(b *batch, how record.Outcome, at time.Time) {
-	var f fate
-	switch how {
-	case record.Accepted:
-		f = accepted
-	case record.Quarantined:
-		f = quarantined
-	case record.Dropped:
-		f = dropped
-	case record.Removed:
-		f = removed
-	case record.SourceGone:
-		f = gone
-	default: // others carry on with its ranges
-		h.over(b, how)
-		return
-	}
-	if !b.again {
+	if f, final := fateOf[how]; final && !b.again { // else others carry on with its ranges
 		for _, c := range b.covers {
 			h.tell(c.f, b.route, f, c.Span, at, b.id)
 		}

@@ -2,8 +2,8 @@ package audit
 
 import (
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,16 +11,10 @@ import (
 // configured and of which the report has no file; nil if there are none. A configured input may
 // have read nothing yet, so that it needs no file.
 func (r *Report) Known(asked, configured []string) error {
-	var not, there []string
-	for i := range r.Files {
-		there = append(there, r.Files[i].Input)
-	}
-	there = append(there, configured...)
-	slices.Sort(there)
-	there = slices.Compact(there)
+	var not []string
 	for _, name := range asked {
-		if !slices.Contains(there, name) {
-			not = append(not, fmt.Sprintf("%q", name))
+		if !slices.Contains(configured, name) && !slices.ContainsFunc(r.Files, func(f File) bool { return f.Input == name }) {
+			not = append(not, strconv.Quote(name))
 		}
 	}
 	if len(not) == 0 {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -40,7 +39,7 @@ func Read(o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finish(o, h, x), nil
+	return h.report(x, o.Inputs), nil
 }
 
 // read collects what the folders contain: h is what the journal records, x what the spool, the
@@ -76,16 +75,6 @@ func read(o Options) (h *history, x *facts, err error) {
 	return h, x, nil
 }
 
-// finish makes the report from what read has collected, for the inputs in the options; none there:
-// all.
-func finish(o Options, h *history, x *facts) *Report {
-	var wanted func(string) bool
-	if len(o.Inputs) > 0 {
-		wanted = func(input string) bool { return slices.Contains(o.Inputs, input) }
-	}
-	return h.report(x, wanted)
-}
-
 // running reports whether an agent answers in a state folder. It is also true if that cannot be found
 // out, as without permission to connect.
 func running(dir string) bool {
@@ -116,17 +105,15 @@ func listSpool(dir string) (ids map[record.BatchID]bool, bad int, err error) {
 // listQuarantine returns how many records of each file came to quarantine at the time since or
 // later, and how many of its lines cannot be read. The torn end of a file, as a crash leaves it,
 // does not count.
-func listQuarantine(dir string, since time.Time) (all map[record.File]quarantineSum, bad int, err error) {
-	all = map[record.File]quarantineSum{}
+func listQuarantine(dir string, since time.Time) (all map[record.File]int64, bad int, err error) {
+	all = map[record.File]int64{}
 	err = quarantine.List(dir, func(e quarantine.Entry) error {
 		switch {
 		case e.Torn:
 		case e.Err != nil:
 			bad++
 		case !e.Time.Before(since):
-			s := all[e.File]
-			s.records++
-			all[e.File] = s
+			all[e.File]++
 		}
 		return nil
 	})

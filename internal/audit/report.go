@@ -143,7 +143,7 @@ type source struct {
 // facts are what other places than the journal tell. All maps may be nil.
 type facts struct {
 	spooled     map[record.BatchID]bool
-	quarantined map[record.File]quarantineSum
+	quarantined map[record.File]int64  // records
 	sources     map[record.File]source // those looked for
 	running     bool                   // an agent has its hands in it: what is not to be found may be with it
 	drops       bool                   // the configuration allows to drop
@@ -151,12 +151,9 @@ type facts struct {
 	badLines    int                    // lines of quarantine that cannot be read
 }
 
-type quarantineSum struct{ records int64 }
-
-// report returns the verdict on all files, or only on those whose input wanted accepts; wanted may
-// be nil. x is what the spool, the quarantine and the files on disk tell. It may be called again
+// report returns the verdict on the files of these inputs; with none, on all files. x is what the spool, the quarantine and the files on disk tell. It may be called again
 // after more entries of the journal were taken in.
-func (h *history) report(x *facts, wanted func(input string) bool) *Report {
+func (h *history) report(x *facts, inputs []string) *Report {
 	r := &Report{OK: true, From: h.from, Whole: h.whole, Until: h.until, Running: x.running, Entries: h.entries, Unread: h.unread, BadRest: x.badSpool, BadLine: x.badLines}
 	if h.since.After(r.From) {
 		r.From, r.Whole = h.since, false
@@ -168,7 +165,7 @@ func (h *history) report(x *facts, wanted func(input string) bool) *Report {
 		newest[key] = max(newest[key], name.Generation)
 	}
 	for name, f := range h.files {
-		if wanted != nil && !wanted(name.Input) {
+		if len(inputs) > 0 && !slices.Contains(inputs, name.Input) {
 			continue
 		}
 		j := judge{f: f, x: x, begun: way[f], rest: rest[f], last: newest[record.File{Input: name.Input, ID: name.ID}] == name.Generation}
@@ -310,9 +307,9 @@ func (j *judge) file() *File {
 		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: Doubled, Ranges: list(f.over), More: f.moreOver, Batches: doubling(f.overlaps), Fix: fixes[Doubled]})
 	}
 	j.unsure()
-	if q := j.x.quarantined[f.name]; q.records > 0 {
-		j.out.Quarantined = q.records
-		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: Refused, Records: q.records, Fix: fixes[Refused]})
+	if n := j.x.quarantined[f.name]; n > 0 {
+		j.out.Quarantined = n
+		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: Refused, Records: n, Fix: fixes[Refused]})
 	}
 	j.out.Skipped, j.out.Abandoned = list(sets[skipped]), list(left)
 	j.out.UnderWay, j.out.InSpool, j.out.Unsent = list(begun), list(kept), list(unsent)

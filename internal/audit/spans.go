@@ -54,14 +54,6 @@ func (s spans) within(n record.Span) (out spans) {
 	return slices.DeleteFunc(out, func(e record.Span) bool { return e.Len() <= 0 })
 }
 
-// and returns the intersection of s and o, as a new list.
-func (s spans) and(o spans) (out spans) {
-	for _, n := range o {
-		out = append(out, s.within(n)...)
-	}
-	return out
-}
-
 // without returns the parts of s that are not in o, as a new list.
 func (s spans) without(o spans) (out spans) {
 	for _, n := range s {

@@ -104,7 +104,7 @@ func Against(ctx context.Context, o TableOptions) (*Report, *TableReport, error)
 		return nil, nil, err
 	}
 	t := newTables(o, h)
-	r := finish(o.Options, h, x)
+	r := h.report(x, o.Inputs)
 	files := make([]*file, 0, len(h.files))
 	for _, f := range h.files {
 		if len(o.Inputs) == 0 || slices.Contains(o.Inputs, f.name.Input) {
@@ -264,19 +264,18 @@ func (t *tables) stamped(ctx context.Context, f *file, route record.Route, stamp
 // number of copies by offset. It finds the rows by their stamps, the columns for file, generation
 // and offset.
 func (t *tables) rows(ctx context.Context, f *file, route record.Route, stamps Stamps, s record.Span) (map[int64]int64, error) {
-	column := func(name string) string { return kusto.EntityName(name) }
 	parameters := []query.Parameter{
 		{Name: "of_file", Type: "string", Value: f.name.ID.String()},
 		{Name: "from_offset", Type: "long", Value: strconv.FormatInt(s.Start, 10)},
 		{Name: "to_offset", Type: "long", Value: strconv.FormatInt(s.End, 10)},
 	}
-	text := kusto.EntityName(route.Table) + " | where " + column(stamps.File) + " == of_file"
+	text := kusto.EntityName(route.Table) + " | where " + kusto.EntityName(stamps.File) + " == of_file"
 	if stamps.Generation != "" {
 		parameters = append(parameters, query.Parameter{Name: "of_generation", Type: "long", Value: strconv.FormatUint(uint64(f.name.Generation), 10)})
-		text += " and " + column(stamps.Generation) + " == of_generation"
+		text += " and " + kusto.EntityName(stamps.Generation) + " == of_generation"
 	}
-	text += " and " + column(stamps.Offset) + " >= from_offset and " + column(stamps.Offset) + " < to_offset" +
-		" | summarize copies = count() by at = " + column(stamps.Offset)
+	text += " and " + kusto.EntityName(stamps.Offset) + " >= from_offset and " + kusto.EntityName(stamps.Offset) + " < to_offset" +
+		" | summarize copies = count() by at = " + kusto.EntityName(stamps.Offset)
 	found := map[int64]int64{}
 	var bad error
 	err := t.o.Ask.Ask(ctx, route, text, parameters, func(row map[string]string) {
@@ -300,11 +299,7 @@ func (t *tables) window(ctx context.Context, f *file, route record.Route, stamps
 	if err != nil {
 		return err
 	}
-	offsets := make([]int64, 0, len(found))
-	for at := range found {
-		offsets = append(offsets, at)
-	}
-	slices.Sort(offsets)
+	offsets := slices.Sorted(maps.Keys(found))
 	for _, p := range pieces {
 		missing := len(t.out.Missing)
 		t.piece(f, p, within(offsets, p.Span), found, stamps.Shared)
@@ -367,13 +362,16 @@ func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, 
 		want = int64(len(starts))
 	}
 	t.out.Checked += want
-	switch {
-	case (distinct == want || sure) && !(shared && rows > distinct && rows == want):
+	doubles := func() {
 		for _, at := range offsets {
 			if n := found[at]; n > 1 {
 				t.out.Doubled = append(t.out.Doubled, finding(at, n-1))
 			}
 		}
+	}
+	switch {
+	case (distinct == want || sure) && !(shared && rows > distinct && rows == want):
+		doubles()
 		for _, at := range starts {
 			if sure && found[at] == 0 {
 				t.out.Missing = append(t.out.Missing, finding(at, 1))
@@ -389,11 +387,7 @@ func (t *tables) piece(f *file, p sent, offsets []int64, found map[int64]int64, 
 		if distinct < want {
 			t.out.Missing = append(t.out.Missing, ranged(want-distinct))
 		}
-		for _, at := range offsets {
-			if n := found[at]; n > 1 {
-				t.out.Doubled = append(t.out.Doubled, finding(at, n-1))
-			}
-		}
+		doubles()
 	}
 }
 

@@ -295,9 +295,9 @@ func TestNumbers(t *testing.T) {
 
 // TestWindowsAreFew: however many pauses there are.
 func TestWindowsAreFew(t *testing.T) {
-	var all []ended
+	var all []*ended
 	for i := range 10_000 {
-		all = append(all, ended{time.Unix(int64(i)*600, 0), 1})
+		all = append(all, &ended{time.Unix(int64(i)*600, 0), 1})
 	}
 	records := int64(0)
 	out := windowsOf(all)

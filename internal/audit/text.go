@@ -1,9 +1,9 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -22,12 +22,12 @@ const (
 
 // Sum is what all files of a report add up to.
 type Sum struct {
-	Files                                             int
-	Accepted, Quarantined, Dropped, Gone              Account
-	Skipped, UnderWay, InSpool, Unsent, Unread        int64 // bytes
-	InQuarantine                                      int64 // records
-	Failing, Overlaps, Doubts, FailedBytes            int64
-	FailedFiles, OverlapFiles, DoubtFiles, QuietFiles int
+	Files                                      int
+	Accepted, Quarantined, Dropped, Gone       Account
+	Skipped, UnderWay, InSpool, Unsent, Unread int64 // bytes
+	InQuarantine                               int64 // records
+	Failing, Overlaps, Doubts, FailedBytes     int64
+	FailedFiles, OverlapFiles, DoubtFiles      int
 }
 
 // Sum returns the totals of all files of the report.
@@ -50,14 +50,12 @@ func (r *Report) Sum() (s Sum) {
 		s.Unsent += bytesOf(f.Unsent)
 		s.Unread += f.Unread
 		s.InQuarantine += f.Quarantined
-		failed := false
 		for j := range f.Troubles {
 			t := &f.Troubles[j]
 			switch {
 			case t.Fails:
 				s.Failing += int64(len(t.Ranges))
 				s.FailedBytes += t.Bytes()
-				failed = true
 			case t.Problem == Doubled:
 				s.Overlaps += int64(len(t.Batches) + t.More)
 				s.OverlapFiles++
@@ -66,11 +64,8 @@ func (r *Report) Sum() (s Sum) {
 				s.DoubtFiles++
 			}
 		}
-		if failed {
+		if f.rank() == 2 {
 			s.FailedFiles++
-		}
-		if len(f.Troubles) == 0 {
-			s.QuietFiles++
 		}
 	}
 	return s
@@ -80,7 +75,7 @@ func (r *Report) Sum() (s Sum) {
 // reach the service, or how much was accepted and how much is still on the way.
 func (r *Report) Headline() string {
 	s := r.Sum()
-	since := "since " + r.From.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	since := "since " + clock(r.From) + " UTC"
 	switch {
 	case r.From.IsZero():
 		return "Nothing to audit: the journal has no entry yet."
@@ -98,26 +93,17 @@ func (r *Report) Headline() string {
 // counted returns a number, with commas, and its noun in singular or plural. It knows only plurals
 // with s, or es after ch.
 func counted(n int64, noun string) string {
-	text := number(n) + " " + noun
 	switch {
 	case n == 1:
 	case strings.HasSuffix(noun, "ch"):
-		text += "es"
+		noun += "es"
 	default:
-		text += "s"
+		noun += "s"
 	}
-	return text
+	return number(n) + " " + noun
 }
 
-// commas puts a comma before each group of three digits.
-func commas(digits string) string {
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
-
-func number(n int64) string { return commas(strconv.FormatInt(n, 10)) }
+func number(n int64) string { return telemetry.CountText(uint64(n)) }
 
 // Write writes the report as text for people; with all it lists every file, otherwise the first 20
 // without trouble.
@@ -175,7 +161,7 @@ func (p *printer) speak(r *Report) {
 	if !r.Whole {
 		text = "What ended before is not judged: the journal keeps no more (journal.max_size, max_age), or --since asks for no more"
 	}
-	text += fmt.Sprintf("; its last entry is of %s UTC", r.Until.UTC().Format("2006-01-02 15:04:05"))
+	text += fmt.Sprintf("; its last entry is of %s UTC", clock(r.Until))
 	if r.Running {
 		text += ", and the agent is running"
 	}
@@ -258,11 +244,7 @@ func (d *Doubt) text() string {
 
 // title returns path, input and generation of a file.
 func (f *File) title() string {
-	name := f.Path
-	if name == "" {
-		name = "file " + f.File
-	}
-	text := telemetry.Printable(name) + "  input " + telemetry.Printable(f.Input)
+	text := telemetry.Printable(cmp.Or(f.Path, "file "+f.File)) + "  input " + telemetry.Printable(f.Input)
 	if f.Generation > 0 {
 		text += fmt.Sprintf(", generation %d", f.Generation)
 	}
@@ -272,18 +254,15 @@ func (f *File) title() string {
 // rangesText returns the first ranges as text, such as 0–512, 900–1024, and how many more there
 // are.
 func rangesText(all []Span) string {
-	var b strings.Builder
-	for i, s := range all {
-		if i == listedRanges {
-			fmt.Fprintf(&b, " and %s more", number(int64(len(all)-i)))
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%d–%d", s.Start, s.End)
+	var first []string
+	for _, s := range all[:min(len(all), listedRanges)] {
+		first = append(first, fmt.Sprintf("%d–%d", s.Start, s.End))
 	}
-	return b.String()
+	text := strings.Join(first, ", ")
+	if left := len(all) - len(first); left > 0 {
+		text += fmt.Sprintf(" and %s more", number(int64(left)))
+	}
+	return text
 }
 
 // table prints a line for each file and route. Of the files without trouble it prints only the
@@ -304,12 +283,9 @@ func (p *printer) table(r *Report, all bool) {
 		}
 		state := [...]string{"ok", "look", "NOT OK"}[f.rank()]
 		way := bytesOf(f.UnderWay) + bytesOf(f.InSpool) + bytesOf(f.Unsent) + f.Unread
-		name := f.Path
-		if name == "" {
-			name = f.File
-		}
+		name := cmp.Or(f.Path, f.File)
 		if len(f.Routes) == 0 {
-			p.row(state, name, "-", "-", count(f.Quarantined), size(way))
+			p.row(state, name, "-", "-", orDash(f.Quarantined, number), orDash(way, telemetry.BytesText))
 		}
 		for n, d := range f.Routes {
 			refused := d.Quarantined.Records
@@ -318,7 +294,7 @@ func (p *printer) table(r *Report, all bool) {
 			} else {
 				state, name, way = "", "", 0
 			}
-			p.row(state, name, d.Table, count(d.Accepted.Records), count(refused), size(way))
+			p.row(state, name, d.Table, orDash(d.Accepted.Records, number), orDash(refused, number), orDash(way, telemetry.BytesText))
 		}
 	}
 	if left := quiet - shown; left > 0 && !all {
@@ -340,20 +316,12 @@ func fit(s string, n int) string {
 	return s + strings.Repeat(" ", n-len(r))
 }
 
-// count returns a number with commas; "-" for 0.
-func count(n int64) string {
+// orDash returns the text of a number; "-" for 0.
+func orDash(n int64, text func(int64) string) string {
 	if n == 0 {
 		return "-"
 	}
-	return number(n)
-}
-
-// size returns a number of bytes for people; "-" for 0.
-func size(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return telemetry.BytesText(n)
+	return text(n)
 }
 
 // totals prints the sums over all files, without those that are 0.
