@@ -203,7 +203,7 @@ func TestLive(t *testing.T) {
 func TestCrowds(t *testing.T) {
 	rig := newRig(t, t.TempDir())
 	for _, watch := range []string{"auto", "poll"} {
-		st, err := rig.Crowd(Crowd{Idle: 300, Active: 20, Others: 3000, Born: 5, Full: true, Watch: watch, Settle: 100 * time.Millisecond, Length: time.Second})
+		st, err := rig.Crowd(Crowd{Idle: 300, Active: 20, Others: 3000, Born: 5, Full: true, Watch: watch, Again: watch == "poll", Settle: 100 * time.Millisecond, Length: time.Second})
 		if err != nil {
 			t.Errorf("%s: %v", watch, err)
 		}

@@ -27,12 +27,17 @@ func (r *Rig) Contenders(other *Rig) []Contender {
 		{"agent, `validate: record`", []string{"validate: record"}},
 		{"the same, `durability: spool`", []string{"validate: record", "durability: spool"}},
 	} {
-		if other != nil {
-			all = append(all, Contender{Name: "before: " + way.name, Run: func(in *Input) (Result, error) { return other.Agent(in, way.keys...) }})
-		}
-		all = append(all, Contender{Name: way.name, Run: func(in *Input) (Result, error) { return r.Agent(in, way.keys...) }})
+		all = append(all, r.agents(other, way.name, func(agent *Rig, in *Input) (Result, error) { return agent.Agent(in, way.keys...) })...)
 	}
 	return append(all, Contender{Name: "limit: one thread, dropped", Run: func(in *Input) (Result, error) { return r.Limit(in, 1, false) }})
+}
+
+// agents are the rig's own agent and, before it, another one where there is one.
+func (r *Rig) agents(other *Rig, name string, run func(*Rig, *Input) (Result, error)) (all []Contender) {
+	if other != nil {
+		all = append(all, Contender{Name: "before: " + name, Run: func(in *Input) (Result, error) { return run(other, in) }})
+	}
+	return append(all, Contender{Name: name, Run: func(in *Input) (Result, error) { return run(r, in) }})
 }
 
 // WithTLS are the contenders, and after them those that post once more over TLS, which are
@@ -70,10 +75,7 @@ func (r *Rig) Shaped(other *Rig) (all []Contender) {
 		if way.rule != "" {
 			keys = append(keys, way.rule)
 		}
-		if other != nil {
-			all = append(all, Contender{Name: "before: " + way.name, Run: func(in *Input) (Result, error) { return other.Agent(way.sent(in), keys...) }})
-		}
-		all = append(all, Contender{Name: way.name, Run: func(in *Input) (Result, error) { return r.Agent(way.sent(in), keys...) }})
+		all = append(all, r.agents(other, way.name, func(agent *Rig, in *Input) (Result, error) { return agent.Agent(way.sent(in), keys...) })...)
 	}
 	return all
 }

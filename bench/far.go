@@ -1,19 +1,10 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -88,26 +79,6 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// selfSigned is a certificate for this machine, and what trusts it.
-func selfSigned() (cert tls.Certificate, ca string, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return cert, "", err
-	}
-	now := time.Now()
-	about := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
-	if err != nil {
-		return cert, "", err
-	}
-	var text bytes.Buffer
-	err = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, text.String(), err
-}
-
 // Away is a run of the agent to the far sink.
 type Away struct {
 	Delay time.Duration // from the end of a request to its answer
@@ -137,12 +108,5 @@ func (r *Rig) Far(in *Input, a Away) (Result, error) {
 }
 
 func (r *Rig) setDistance(delay time.Duration, rate int) error {
-	resp, err := http.PostForm(r.at.Plain+"/distance", url.Values{"delay": {delay.String()}, "rate": {strconv.Itoa(rate)}})
-	if err != nil {
-		return err
-	}
-	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("set the distance of the sink: status %d", resp.StatusCode)
-	}
-	return nil
+	return r.ask("/distance", url.Values{"delay": {delay.String()}, "rate": {strconv.Itoa(rate)}}, nil)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // Fed lets the agent follow a folder in which one file comes after the other, each of so
@@ -18,29 +17,18 @@ func (r *Rig) Fed(size, each int64, keys ...string) (Result, error) {
 		return Result{}, err
 	}
 	defer os.RemoveAll(dir)
-	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "*.json")}, keys, "")
-	if err != nil {
-		return Result{}, err
-	}
-	defer os.RemoveAll(state)
-	if err := r.reset(); err != nil {
-		return Result{}, err
-	}
-	p, err := begin(cmd)
-	if err != nil {
-		return Result{}, err
-	}
 	lines := NewLines()
 	lines.echo = echoSize
-	sent, err := r.feed(p, dir, lines, size, each)
-	if err := errors.Join(err, p.stop()); err != nil {
+	var res Result
+	p, rep, err := r.follow(filepath.Join(dir, "*.json"), keys, "", func(p *process) (_ Share, err error) {
+		res.Bytes, err = r.feed(p, dir, lines, size, each)
+		return Share{lines.Count(), res.Bytes}, err
+	})
+	if err != nil {
 		return Result{}, err
 	}
-	res := Result{Wall: time.Since(p.began), CPU: p.cpu(), Peak: p.peak.Load(), Bytes: sent}
-	if res.Sink, err = r.report(); err != nil {
-		return Result{}, err
-	}
-	return res, Share{lines.Count(), sent}.verify(res.Sink)
+	res.Wall, res.CPU, res.Peak, res.Sink = p.took, p.cpu(), p.peak.Load(), rep
+	return res, nil
 }
 
 func (r *Rig) feed(p *process, dir string, lines *Lines, size, each int64) (sent int64, err error) {

@@ -47,47 +47,31 @@ func (r *Rig) live(l Live) (Tailed, error) {
 		return Tailed{}, err
 	}
 	defer os.RemoveAll(dir)
-	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "*.json")}, l.Keys, "")
-	if err != nil {
-		return Tailed{}, err
-	}
-	defer os.RemoveAll(state)
-	if err := r.reset(); err != nil {
-		return Tailed{}, err
-	}
 	w, err := newPacer(l, dir)
 	if err != nil {
 		return Tailed{}, err
 	}
 	defer w.close()
-	p, err := begin(cmd)
-	if err != nil {
-		return Tailed{}, err
-	}
-	t, err := follow(p, w, l.Length)
-	if err == nil {
-		err = r.await(p, w.bytes)
-	}
-	if err := errors.Join(err, p.stop()); err != nil {
-		return Tailed{}, err
-	}
-	rep, err := r.report()
+	var t Tailed
+	p, rep, err := r.follow(filepath.Join(dir, "*.json"), l.Keys, "", func(p *process) (_ Share, err error) {
+		if t, err = w.pace(p, l.Length); err == nil {
+			err = r.await(p, w.bytes)
+		}
+		return Share{w.lines.Count(), w.bytes}, err
+	})
 	if err != nil {
 		return Tailed{}, err
 	}
 	t.Peak, t.Drain, t.Delays = p.peak.Load(), rep.Last.Sub(w.ended), rep.Delays
-	if err := (Share{w.lines.Count(), w.bytes}).verify(rep); err != nil {
-		return Tailed{}, err
-	}
 	if t.Rate < 0.95*float64(l.Rate) {
 		return t, errPace
 	}
 	return t, nil
 }
 
-// follow writes, and accounts for what p does meanwhile. The first two seconds,
+// pace writes, and accounts for what p does meanwhile. The first two seconds,
 // which are for starting, do not count.
-func follow(p *process, w *pacer, length time.Duration) (Tailed, error) {
+func (w *pacer) pace(p *process, length time.Duration) (Tailed, error) {
 	if err := w.write(2 * time.Second); err != nil {
 		return Tailed{}, err
 	}

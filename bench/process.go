@@ -51,27 +51,36 @@ func self(role string, args ...string) (*exec.Cmd, error) {
 type process struct {
 	cmd   *exec.Cmd
 	began time.Time
-	words bytes.Buffer // stderr
-	peak  atomic.Int64 // bytes, VmHWM when last seen
+	took  time.Duration // once it has ended
+	words bytes.Buffer  // stderr
+	peak  atomic.Int64  // bytes, VmHWM when last seen
 	ended chan struct{}
 	seen  chan struct{} // closed when watching is over
 	err   error
 }
 
 func begin(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, ended: make(chan struct{}), seen: make(chan struct{})}
+	p := &process{}
+	return p, p.start(cmd)
+}
+
+// start runs a command, also after another one has ended.
+func (p *process) start(cmd *exec.Cmd) error {
+	p.cmd, p.ended, p.seen = cmd, make(chan struct{}), make(chan struct{})
+	p.peak.Store(0)
 	cmd.Stderr = &p.words
 	p.began = time.Now()
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	// Both end with the process and are awaited by wait.
 	go p.watch()
 	go func() {
 		p.err = cmd.Wait()
+		p.took = time.Since(p.began)
 		close(p.ended)
 	}()
-	return p, nil
+	return nil
 }
 
 // wait returns when the process has ended.
@@ -86,6 +95,9 @@ func (p *process) wait() error {
 
 // stop asks the process to end and waits for it.
 func (p *process) stop() error {
+	if p.cmd.Process == nil { // it could not be started
+		return nil
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -182,6 +184,30 @@ inputs:
 	return exec.Command(r.agent, append([]string{"run", "--config", config}, flags...)...), state, nil
 }
 
+// follow runs the agent, with these keys of its input and lines of its configuration, over the files
+// of a pattern, until feed returns, which tells what was written to them. It returns the process,
+// which has ended, and what the sink holds, which is exactly that.
+func (r *Rig) follow(pattern string, keys []string, lines string, feed func(*process) (Share, error)) (*process, Report, error) {
+	cmd, state, err := r.agentCommand([]string{pattern}, keys, lines)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	defer os.RemoveAll(state)
+	if err := r.reset(); err != nil {
+		return nil, Report{}, err
+	}
+	p, err := begin(cmd)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	sent, err := feed(p)
+	if err := errors.Join(err, p.stop()); err != nil {
+		return nil, Report{}, err
+	}
+	rep, err := r.report()
+	return p, rep, cmp.Or(err, sent.verify(rep))
+}
+
 // run measures one process from its start to its end.
 func (r *Rig) run(cmd *exec.Cmd, in *Input, posted bool) (Result, error) {
 	if err := r.reset(); err != nil {
@@ -196,7 +222,7 @@ func (r *Rig) run(cmd *exec.Cmd, in *Input, posted bool) (Result, error) {
 	if err := p.wait(); err != nil {
 		return Result{}, err
 	}
-	res := Result{Wall: time.Since(p.began), CPU: p.cpu(), Peak: p.peak.Load(), Bytes: in.Bytes}
+	res := Result{Wall: p.took, CPU: p.cpu(), Peak: p.peak.Load(), Bytes: in.Bytes}
 	if !posted {
 		return res, nil
 	}
@@ -215,17 +241,11 @@ func (s Share) verify(got Report) error {
 	return nil
 }
 
-func (r *Rig) reset() error {
-	resp, err := http.Post(r.at.Plain+"/reset", "", nil)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
+func (r *Rig) reset() error { return r.ask("/reset", nil, nil) }
 
 // report is what the sink holds; counting it takes a while.
 func (r *Rig) report() (rep Report, err error) {
-	err = r.get("/report", &rep)
+	err = r.ask("/report", nil, &rep)
 	return rep, err
 }
 
@@ -235,7 +255,7 @@ func (r *Rig) await(p *process, bytes int64) error {
 	defer tick.Stop()
 	for {
 		var have int64
-		if err := r.get("/arrived", &have); err != nil || have >= bytes {
+		if err := r.ask("/arrived", nil, &have); err != nil || have >= bytes {
 			return err
 		}
 		select {
@@ -246,14 +266,18 @@ func (r *Rig) await(p *process, bytes int64) error {
 	}
 }
 
-func (r *Rig) get(path string, into any) error {
-	resp, err := http.Get(r.at.Plain + path)
+// ask makes a request with a form to the sink, and decodes the answer into into; nil: there is none.
+func (r *Rig) ask(path string, form url.Values, into any) error {
+	resp, err := http.PostForm(r.at.Plain+path, form)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch {
+	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("ask the sink for %s: status %d", path, resp.StatusCode)
+	case into == nil:
+		return nil
 	}
 	return json.NewDecoder(resp.Body).Decode(into)
 }

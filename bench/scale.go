@@ -61,33 +61,17 @@ func (r *Rig) Crowd(c Crowd) (st Steady, err error) {
 	if err := w.make(); err != nil {
 		return st, err
 	}
-	cmd, state, err := r.agentCommand([]string{filepath.Join(dir, "**", "*.json")}, []string{"watch: " + c.Watch, `exclude: ["*.data"]`}, c.limits())
-	if err != nil {
-		return st, err
-	}
-	defer os.RemoveAll(state)
-	if err := r.reset(); err != nil {
-		return st, err
-	}
-	p, err := begin(cmd)
-	if err != nil {
-		return st, err
-	}
-	if c.Again {
-		if p, err = r.again(p, w); err != nil {
-			return st, err
+	_, rep, err := r.follow(filepath.Join(dir, "**", "*.json"), []string{"watch: " + c.Watch, `exclude: ["*.data"]`}, c.limits(), func(p *process) (_ Share, err error) {
+		if c.Again {
+			err = errors.Join(r.await(p, w.bytes), p.stop(), p.start(exec.Command(p.cmd.Path, p.cmd.Args[1:]...)))
 		}
-	}
-	st, err = r.account(p, w)
-	if err := errors.Join(err, p.stop()); err != nil {
-		return st, err
-	}
-	rep, err := r.report()
-	if err != nil {
-		return st, err
-	}
+		if err == nil {
+			st, err = r.account(p, w)
+		}
+		return Share{w.seq + int(w.full.records.Load()), w.bytes + w.full.bytes.Load()}, err
+	})
 	st.Delays = rep.Delays
-	return st, Share{w.seq + int(w.full.records.Load()), w.bytes + w.full.bytes.Load()}.verify(rep)
+	return st, err
 }
 
 // limits is a line of the configuration.
@@ -96,14 +80,6 @@ func (c Crowd) limits() string {
 		return ""
 	}
 	return "limits: {memory: " + c.Memory + "}"
-}
-
-// again ends the agent when all that was there has arrived and starts it anew.
-func (r *Rig) again(p *process, w *crowd) (*process, error) {
-	if err := errors.Join(r.await(p, w.bytes), p.stop()); err != nil {
-		return nil, err
-	}
-	return begin(exec.Command(p.cmd.Path, p.cmd.Args[1:]...))
 }
 
 // account lets a crowd write, and accounts for what p does meanwhile.
@@ -116,14 +92,14 @@ func (r *Rig) account(p *process, w *crowd) (st Steady, err error) {
 	err = w.write(w.Settle)
 	var before, after int64
 	if err == nil {
-		err = r.get("/arrived", &before)
+		err = r.ask("/arrived", nil, &before)
 	}
 	cpu, began, own := p.cpuNow(), time.Now(), w.bytes
 	if err == nil {
 		err = w.write(w.Length)
 	}
 	if err == nil {
-		err = r.get("/arrived", &after)
+		err = r.ask("/arrived", nil, &after)
 	}
 	took := time.Since(began)
 	st.Cores = (p.cpuNow() - cpu).Seconds() / took.Seconds()
@@ -177,6 +153,15 @@ func (w *crowd) file(kind string, n int) (*os.File, error) {
 	return os.Create(filepath.Join(dir, strconv.Itoa(n)+suffix))
 }
 
+// whole makes a file with one record, the n'th of its kind.
+func (w *crowd) whole(kind string, n int, timed bool) error {
+	f, err := w.file(kind, n)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.record(f, timed), f.Close())
+}
+
 // make writes what is there when the agent starts.
 func (w *crowd) make() error {
 	for n := range w.Others {
@@ -187,11 +172,7 @@ func (w *crowd) make() error {
 		f.Close()
 	}
 	for n := range w.Idle {
-		f, err := w.file("idle", n)
-		if err == nil {
-			err = errors.Join(w.record(f, false), f.Close())
-		}
-		if err != nil {
+		if err := w.whole("idle", n, false); err != nil {
 			return err
 		}
 	}
@@ -236,11 +217,7 @@ func (w *crowd) write(length time.Duration) error {
 			}
 		}
 		for length == w.Length && born < int(float64(w.Born)*part.Seconds()/length.Seconds()) {
-			f, err := w.file("born", w.born)
-			if err == nil {
-				err = errors.Join(w.record(f, true), f.Close())
-			}
-			if err != nil {
+			if err := w.whole("born", w.born, true); err != nil {
 				return err
 			}
 			born++
@@ -289,7 +266,7 @@ func (w *filler) fill(r *Rig, stop <-chan struct{}) error {
 	}
 	for {
 		var arrived int64
-		if err := r.get("/arrived", &arrived); err != nil {
+		if err := r.ask("/arrived", nil, &arrived); err != nil {
 			return err
 		}
 		for w.bytes.Load() < arrived+ahead {

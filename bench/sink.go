@@ -3,13 +3,13 @@ package bench
 import (
 	"bufio"
 	"bytes"
-	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -73,27 +73,18 @@ func runSink() error {
 	mux.HandleFunc("POST /v1/rest/ingest/{database}/{table}", far.away(s.ingest))
 	mux.HandleFunc("POST /distance", far.set)
 	mux.HandleFunc("POST /reset", s.reset)
-	mux.HandleFunc("GET /arrived", s.arrived)
-	mux.HandleFunc("GET /report", s.report)
-	cert, ca, err := selfSigned()
-	if err != nil {
-		return fmt.Errorf("make a certificate: %w", err)
-	}
-	var listeners [2]net.Listener
-	for i := range listeners {
-		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			return err
-		}
-	}
-	secure := &http.Server{Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}}
+	mux.HandleFunc("POST /arrived", s.arrived)
+	mux.HandleFunc("POST /report", s.report)
 	// Both end with the process, which nobody outlives.
-	go http.Serve(listeners[0], mux)
-	go secure.ServeTLS(listeners[1], "", "")
-	at := address{"http://" + listeners[0].Addr().String(), "https://" + listeners[1].Addr().String(), ca}
+	plain, secure := httptest.NewServer(mux), httptest.NewUnstartedServer(mux)
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	at := address{plain.URL, secure.URL, string(ca)}
 	if err := json.NewEncoder(os.Stdout).Encode(at); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin)
+	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 

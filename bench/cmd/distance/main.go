@@ -53,27 +53,22 @@ func flags() (p plan, where, agent string, err error) {
 	flag.StringVar(&agent, "agent", "", "binary of the agent (default: built from this checkout)")
 	flag.Parse()
 	p.words = strings.Split(*words, ",")
-	if p.delays, err = list(*delays, time.ParseDuration); err != nil {
-		return p, where, agent, fmt.Errorf("delays: %w", err)
-	}
-	if p.tables, err = list(*tables, strconv.Atoi); err != nil {
-		return p, where, agent, fmt.Errorf("tables: %w", err)
-	}
-	if p.tls, err = list(*tls, strconv.ParseBool); err != nil {
-		return p, where, agent, fmt.Errorf("tls: %w", err)
-	}
-	return p, where, agent, nil
+	p.delays = list("delays", *delays, time.ParseDuration, &err)
+	p.tables = list("tables", *tables, strconv.Atoi, &err)
+	p.tls = list("tls", *tls, strconv.ParseBool, &err)
+	return p, where, agent, err
 }
 
-func list[T any](text string, parse func(string) (T, error)) (all []T, err error) {
+// list returns the values of a flag, with commas between them; err keeps the first error.
+func list[T any](flag, text string, parse func(string) (T, error), err *error) (all []T) {
 	for word := range strings.SplitSeq(text, ",") {
-		v, err := parse(word)
-		if err != nil {
-			return nil, err
+		v, bad := parse(word)
+		if bad != nil && *err == nil {
+			*err = fmt.Errorf("%s: %w", flag, bad)
 		}
 		all = append(all, v)
 	}
-	return all, nil
+	return all
 }
 
 func measure() error {
