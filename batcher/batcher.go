@@ -5,7 +5,6 @@
 package batcher
 
 import (
-	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -69,13 +68,16 @@ type Batcher struct {
 	bodies    [][]byte // free output buffers
 	waiting   []waiter // for memory or a block
 
-	sealed   queue      // blocks that wait for a compressor
+	sealed  []*block  // that wait for a compressor, the first first; the budget bounds them
+	more    sync.Cond // of mu: there is one more of them, or none will come
+	ended   bool      // no block is sealed any more
+	busy    int       // blocks sealed, not yet given to next
+	kick    chan struct{}
+	closing chan struct{}
+	once    sync.Once
+	rescued time.Time // when wakeForgotten last did something
+
 	dividing sync.Mutex // one payload is taken apart at a time: it costs its size before gzip
-	busy     int        // blocks sealed, not yet given to next
-	kick     chan struct{}
-	closing  chan struct{}
-	once     sync.Once
-	rescued  time.Time // when wakeForgotten last did something
 }
 
 // key tells which records may share a body: those of one route that were
@@ -114,7 +116,7 @@ func New(o Options) *Batcher {
 		kick:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 	}
-	b.sealed.init()
+	b.more.L = &b.mu
 	b.SetRoutes(o.Routes)
 	return b
 }
@@ -158,10 +160,9 @@ func (b *Batcher) resize(size int) {
 	}
 	b.memory.used += int64(size-b.blockSize) * int64(b.reserved) // Reserve has charged that many blocks
 	b.blockSize = size
-	for _, blk := range b.blocks {
-		b.memory.kept -= int64(cap(blk))
+	for len(b.blocks) > 0 {
+		b.pop(&b.blocks)
 	}
-	b.blocks = nil
 }
 
 // SetMemory changes the limit of the memory in use to n bytes. If more is in use, new leases wait
@@ -193,12 +194,15 @@ func (ln *lane) isLive() bool { return ln.wanted || ln.used > 0 }
 func (b *Batcher) Run() {
 	var compressors sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		// Started here, ended by the closing of the queue, awaited below.
+		// Started here, ended by ended, awaited below.
 		compressors.Go(b.compress)
 	}
 	b.age()
 	b.Flush()
-	b.sealed.close()
+	b.mu.Lock()
+	b.ended = true
+	b.mu.Unlock()
+	b.more.Broadcast()
 	compressors.Wait()
 }
 
@@ -278,5 +282,3 @@ func (b *Batcher) sealOld() time.Duration {
 	}
 	return wait
 }
-
-var errNoRoute = errors.New("route is not configured")

@@ -13,53 +13,26 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// queue is an unbounded first-in first-out of sealed blocks; the budget bounds
-// what can be in it.
-type queue struct {
-	mu     sync.Mutex
-	more   sync.Cond
-	items  []*block
-	closed bool
-}
-
-func (q *queue) init() { q.more.L = &q.mu }
-
-// push appends a block and wakes one of those that wait in pop.
-func (q *queue) push(b *block) {
-	q.mu.Lock()
-	q.items = append(q.items, b)
-	q.mu.Unlock()
-	q.more.Signal()
-}
-
-// pop waits for a block and removes it. It returns nil once the queue is closed and empty.
-func (q *queue) pop() *block {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.items) == 0 && !q.closed {
-		q.more.Wait()
+// nextSealed waits for a sealed block and removes it. It returns nil once no more will come.
+func (b *Batcher) nextSealed() *block {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.sealed) == 0 && !b.ended {
+		b.more.Wait()
 	}
-	if len(q.items) == 0 {
+	if len(b.sealed) == 0 {
 		return nil
 	}
-	b := q.items[0]
-	q.items[0] = nil
-	q.items = q.items[1:]
-	return b
+	blk := b.sealed[0]
+	b.sealed[0] = nil
+	b.sealed = b.sealed[1:]
+	return blk
 }
 
-// close wakes all that wait in pop: they get the blocks that are left, and then nil.
-func (q *queue) close() {
-	q.mu.Lock()
-	q.closed = true
-	q.mu.Unlock()
-	q.more.Broadcast()
-}
-
-// compress takes sealed blocks from the queue, makes each a payload with an id and a compressed body,
-// and passes it to Next, until the queue is closed and empty.
+// compress takes sealed blocks, makes each a payload with an id and a compressed body,
+// and passes it to Next, until no more will come.
 func (b *Batcher) compress() {
-	for blk := b.sealed.pop(); blk != nil; blk = b.sealed.pop() {
+	for blk := b.nextSealed(); blk != nil; blk = b.nextSealed() {
 		p := &record.Payload{
 			ID:      record.BatchID(uuid.New()),
 			Route:   blk.route,

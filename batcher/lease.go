@@ -30,7 +30,7 @@ func (b *Batcher) Lease(r record.Route, want int, wake func()) (*Lease, error) {
 	defer b.mu.Unlock()
 	ln := b.lanes[r]
 	if ln == nil {
-		return nil, fmt.Errorf("lease %v: %w", r, errNoRoute)
+		return nil, fmt.Errorf("lease %v: route is not configured", r)
 	}
 	credit, served := b.next.Credit(r)
 	ln.largest = b.next.Largest(r)
@@ -116,10 +116,7 @@ func (l *Lease) Append(c *record.Chunk) {
 		blk = &block{key: k, lane: ln, due: time.Now().Add(ln.MaxWait)}
 		b.begin(blk, c.Prefix)
 		b.open[k] = blk
-		select {
-		case b.kick <- struct{}{}:
-		default:
-		}
+		b.look()
 	}
 	b.grow(blk, len(c.Body))
 	blk.data = append(blk.data, c.Body...)
@@ -302,7 +299,8 @@ func (b *Batcher) enqueue(blk *block) {
 	blk.lane.held++
 	blk.sealed = blk.lane.Limits
 	b.busy++
-	b.sealed.push(blk)
+	b.sealed = append(b.sealed, blk)
+	b.more.Signal()
 }
 
 // Castagnoli is the polynomial of Payload.CRC.

@@ -91,17 +91,29 @@ func (b *Batcher) Most(r record.Route) int {
 func (b *Batcher) makeRoom() {
 	m := &b.memory
 	for m.used+m.kept > m.limit && m.kept > 0 {
-		if n := len(b.bodies); n > 0 {
-			m.kept -= int64(cap(b.bodies[n-1]))
-			b.bodies[n-1] = nil
-			b.bodies = b.bodies[:n-1]
-			continue
+		if len(b.bodies) > 0 {
+			b.pop(&b.bodies)
+		} else {
+			b.pop(&b.blocks)
 		}
-		n := len(b.blocks)
-		m.kept -= int64(cap(b.blocks[n-1]))
-		b.blocks[n-1] = nil
-		b.blocks = b.blocks[:n-1]
 	}
+}
+
+// pop removes a free buffer from a pool that has one, and returns it. The caller holds mu.
+func (b *Batcher) pop(pool *[][]byte) []byte {
+	last := len(*pool) - 1
+	buf := (*pool)[last]
+	(*pool)[last] = nil
+	*pool = (*pool)[:last]
+	b.memory.kept -= int64(cap(buf))
+	return buf
+}
+
+// keep adds a free buffer to a pool, as far as the budget has room for it. The caller holds mu.
+func (b *Batcher) keep(pool *[][]byte, buf []byte) {
+	*pool = append(*pool, buf)
+	b.memory.kept += int64(cap(buf))
+	b.makeRoom()
 }
 
 // Reserve charges the budget with a block of full size, for a payload that is about to be read
@@ -136,12 +148,8 @@ const keptBodies = 24 << 20
 
 // takeBlock returns a buffer of full size, from the pool or new. The caller holds mu.
 func (b *Batcher) takeBlock() []byte {
-	if n := len(b.blocks); n > 0 {
-		blk := b.blocks[n-1]
-		b.blocks[n-1] = nil
-		b.blocks = b.blocks[:n-1]
-		b.memory.kept -= int64(cap(blk))
-		return blk
+	if len(b.blocks) > 0 {
+		return b.pop(&b.blocks)
 	}
 	return make([]byte, record.MarkLen+b.blockSize+1)
 }
@@ -151,21 +159,15 @@ func (b *Batcher) takeBlock() []byte {
 func (b *Batcher) giveBlock(buf []byte) {
 	// 2 more: the one that short reads may add, and an open one.
 	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw+2 {
-		b.blocks = append(b.blocks, buf)
-		b.memory.kept += int64(cap(buf))
-		b.makeRoom()
+		b.keep(&b.blocks, buf)
 	}
 }
 
 // takeBody returns an empty buffer for the compressed form of n bytes, for large n from the pool. The
 // caller holds mu.
 func (b *Batcher) takeBody(n int) []byte {
-	if k := len(b.bodies); k > 0 && n > 256<<10 {
-		body := b.bodies[k-1]
-		b.bodies[k-1] = nil
-		b.bodies = b.bodies[:k-1]
-		b.memory.kept -= int64(cap(body))
-		return body[:0]
+	if len(b.bodies) > 0 && n > 256<<10 {
+		return b.pop(&b.bodies)[:0]
 	}
 	return make([]byte, 0, n/3+512)
 }
@@ -180,9 +182,7 @@ func (b *Batcher) keepBody(body []byte) {
 		kept += cap(k)
 	}
 	if kept <= keptBodies {
-		b.bodies = append(b.bodies, body)
-		b.memory.kept += int64(cap(body))
-		b.makeRoom()
+		b.keep(&b.bodies, body)
 	}
 }
 

@@ -1,6 +1,9 @@
 package batcher
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // waiters are the wake-up functions of readers that got no lease because their route had no credit, in
 // the order in which they asked. Guarded by Batcher.mu.
@@ -17,22 +20,23 @@ const (
 // wait appends a wake-up function to w. The first one also starts the check for forgotten waiters
 // in age. The caller holds mu.
 func (b *Batcher) wait(w *waiters, wake func()) {
-	*w = append(*w, wake)
-	if len(*w) > 1 {
-		return
+	if *w = append(*w, wake); len(*w) == 1 {
+		b.look()
 	}
+}
+
+// look makes age look at once at what waits.
+func (b *Batcher) look() {
 	select {
-	case b.kick <- struct{}{}: // age checks it from time to time
+	case b.kick <- struct{}{}:
 	default:
 	}
 }
 
-func (w *waiters) some() []func() { return w.take(wokenAtOnce) }
-
 // take removes and returns the first n wake-up functions.
 func (w *waiters) take(n int) []func() {
 	n = min(len(*w), n)
-	woken := append([]func(){}, (*w)[:n]...)
+	woken := slices.Clone((*w)[:n])
 	clear((*w)[:n])
 	*w = (*w)[n:]
 	return woken
@@ -49,13 +53,8 @@ type waiter struct {
 // waitForMemory appends a waiter, a reader that gets no lease for lack of memory. The first one
 // also starts the check for forgotten waiters in age. The caller holds mu.
 func (b *Batcher) waitForMemory(w waiter) {
-	b.waiting = append(b.waiting, w)
-	if len(b.waiting) > 1 {
-		return
-	}
-	select {
-	case b.kick <- struct{}{}: // age checks it from time to time
-	default:
+	if b.waiting = append(b.waiting, w); len(b.waiting) == 1 {
+		b.look()
 	}
 }
 
@@ -100,7 +99,7 @@ func (b *Batcher) wouldFit(w waiter, served map[*lane]bool) bool {
 func (b *Batcher) wakeSome(ln *lane) []func() {
 	var wake []func()
 	if ln != nil {
-		wake = ln.waiting.some()
+		wake = ln.waiting.take(wokenAtOnce)
 	}
 	return append(wake, b.wakeFitting(wokenAtOnce)...)
 }
@@ -109,7 +108,7 @@ func (b *Batcher) wakeSome(ln *lane) []func() {
 // ln, has too many payloads in hand, and of one that waits for memory. The caller holds mu, and
 // calls the functions after it has released mu.
 func (b *Batcher) wakeNext(ln *lane) []func() {
-	if !ln.waiting.left() && len(b.waiting) == 0 {
+	if len(ln.waiting) == 0 && len(b.waiting) == 0 {
 		return nil
 	}
 	return append(ln.waiting.take(1), b.wakeFitting(1)...)
@@ -125,9 +124,9 @@ func (b *Batcher) wakeForgotten(now time.Time) (next time.Duration, wake []func(
 		wake = b.wakeFitting(wokenAtOnce)
 	}
 	for r, ln := range b.lanes {
-		left = left || ln.waiting.left()
+		left = left || len(ln.waiting) > 0
 		if credit, _ := b.next.Credit(r); due && ln.held < credit {
-			wake = append(wake, ln.waiting.some()...)
+			wake = append(wake, ln.waiting.take(wokenAtOnce)...)
 		}
 	}
 	if !left {
@@ -138,8 +137,6 @@ func (b *Batcher) wakeForgotten(now time.Time) (next time.Duration, wake []func(
 	}
 	return forgotten, wake
 }
-
-func (w *waiters) left() bool { return len(*w) > 0 }
 
 func call(wake []func()) {
 	for _, f := range wake {
