@@ -6,11 +6,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,7 +57,7 @@ type Agent struct {
 	started func() // says that the start is over
 	pulse   pulse
 
-	closers []io.Closer
+	closers []func() error // by the first opened; only New, Open and Run add to them
 
 	inForce atomic.Pointer[config.Config]
 	known   atomic.Int64 // bytes that are known of files, about
@@ -65,7 +65,6 @@ type Agent struct {
 	mu         sync.Mutex
 	state      string
 	reload     telemetry.Loaded
-	stopTel    func()
 	services   map[string]*endpoint.Endpoint // by URL
 	tokenUsers map[*credential.Tokens]int    // how many services have them
 	durable    map[string]bool               // inputs whose payloads go to the spool first
@@ -120,7 +119,7 @@ func New(o Options) (_ *Agent, err error) {
 func (a *Agent) lockState() error {
 	lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 	if err == nil {
-		a.closers = append(a.closers, lock)
+		a.closers = append(a.closers, lock.Close)
 	}
 	return err
 }
@@ -149,7 +148,7 @@ func (a *Agent) openStores() error {
 		return exit.With(exit.Failed, err)
 	}
 	a.spool, a.journal = s, j
-	a.closers = append(a.closers, j, s) // the spool is closed first: it syncs the journal
+	a.closers = append(a.closers, j.Close, s.Close) // the spool is closed first: it syncs the journal
 	logProblems(a.Log, "spool", held.Problems)
 	logProblems(a.Log, "journal", found.Problems)
 	if err := a.buildRecovery(held, found, fresh); err != nil {
@@ -167,7 +166,7 @@ func (a *Agent) openQuarantine() error {
 		return exit.With(exit.Failed, err)
 	}
 	a.quarantine = q
-	a.closers = append(a.closers, q)
+	a.closers = append(a.closers, q.Close)
 	return nil
 }
 
@@ -192,7 +191,7 @@ func (a *Agent) buildSender() error {
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
-	a.closers = append(a.closers, closing(a.closeServices))
+	a.closers = append(a.closers, a.closeServices)
 	watched := a.recovery.Watched(a.journal)
 	a.sender = sender.New(sender.Options{
 		Config: a.Config.Send, Clusters: services.use(),
@@ -247,17 +246,10 @@ const lastStates = time.Second
 // state of this run is on disk; close has logged it.
 func (a *Agent) close() error {
 	a.started() // ends extendStart, which still runs if the start has failed
-	a.mu.Lock()
-	stop := a.stopTel
-	a.mu.Unlock()
-	if stop != nil {
-		stop()
+	var err error
+	for _, stop := range slices.Backward(a.closers) {
+		err = errors.Join(err, stop())
 	}
-	var errs []error
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		errs = append(errs, a.closers[i].Close())
-	}
-	err := errors.Join(errs...)
 	if err != nil {
 		a.Log.Error("state was not saved: records sent since the last successful write may be sent again after the next start",
 			"err", err, "fix", "check the disk of state_dir: is it full, read-only or failing")

@@ -26,15 +26,12 @@ func (a *Agent) control() *telemetry.Control {
 // or that exclude patterns leave out. If a file is behind and its route is held or down, its Why
 // says so.
 func (a *Agent) listFiles(_ context.Context, all bool) ([]telemetry.File, error) {
-	now := time.Now()
 	held := a.heldInputs()
-	var files []telemetry.File
-	for _, f := range a.tail.Listing(all) {
-		out := fileStatus(f, now)
-		if why := held[f.File.Input]; why != "" && out.BehindBytes > 0 {
-			out.Why = strings.TrimPrefix(out.Why+"; "+why, "; ")
+	files := fileStatuses(a.tail.Listing(all))
+	for i := range files {
+		if why := held[files[i].Input]; why != "" && files[i].BehindBytes > 0 {
+			files[i].Why = strings.TrimPrefix(files[i].Why+"; "+why, "; ")
 		}
-		files = append(files, out)
 	}
 	return files, nil
 }

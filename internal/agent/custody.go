@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -199,12 +200,7 @@ type straight struct {
 // for this cluster, or else one of its own, which it makes once. If it cannot make one, the answer
 // is a hold with the reason.
 func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kusto.Answer {
-	s.mu.Lock()
-	to := s.services[url]
-	s.mu.Unlock()
-	if to == nil {
-		to = s.own[url]
-	}
+	to := cmp.Or(s.service(url), s.own[url])
 	if to == nil {
 		var err error
 		if to, err = s.connect(url); err != nil {

@@ -21,31 +21,28 @@ import (
 // socket was made or failed, at the latest after patience (5 s) or when running ends.
 func (a *Agent) startTelemetry(running context.Context) {
 	ctx, cancel := context.WithCancel(context.Background())
-	served := async.Start(func() {
+	var served sync.WaitGroup
+	served.Go(func() {
 		if err := a.telemetry.Run(ctx); err != nil {
 			a.Log.Error("status page and metrics are not served any more; delivery continues", "err", err)
 		}
 	})
 	control := a.control()
-	controlled := async.Start(func() { control.Run(ctx) })
+	served.Go(func() { control.Run(ctx) })
 	select { // commands work as soon as the agent reports that it is ready
 	case <-control.Tried():
 	case <-running.Done():
 	case <-time.After(patience):
 	}
-	watched := async.Start(func() { a.feedWatchdog(ctx) })
-	looked := async.Start(func() {
+	served.Go(func() { a.feedWatchdog(ctx) })
+	served.Go(func() {
 		a.telemetry.Watch(ctx, func(headline string) { a.manager.Tell("STATUS=" + headline) })
 	})
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.stopTel = func() {
+	a.closers = append(a.closers, func() error {
 		cancel()
-		<-served
-		<-controlled
-		<-watched
-		<-looked
-	}
+		served.Wait()
+		return nil
+	})
 }
 
 // ready sets the state to running, reports it to systemd and logs it. It also warns of payloads in
@@ -70,13 +67,20 @@ func (a *Agent) stopping() {
 // extendStart asks the service manager for more time to start, every 10 s until ctx ends: reading a
 // large spool may take longer than the unit allows.
 func (a *Agent) extendStart(ctx context.Context) {
-	const every = 10 * time.Second
-	tick := time.NewTicker(every)
+	const period = 10 * time.Second
+	every(ctx, period, func() {
+		a.manager.Tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * period).Microseconds()))
+	})
+}
+
+// every calls f at the end of each period, until ctx ends.
+func every(ctx context.Context, period time.Duration, f func()) {
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			a.manager.Tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (3 * every).Microseconds()))
+			f()
 		case <-ctx.Done():
 			return
 		}
@@ -86,24 +90,17 @@ func (a *Agent) extendStart(ctx context.Context) {
 // feedWatchdog notifies the systemd watchdog for as long as the agent is healthy, until ctx ends.
 // It returns at once if the watchdog is off.
 func (a *Agent) feedWatchdog(ctx context.Context) {
-	every, err := daemon.SdWatchdogEnabled(false)
-	if err != nil || every == 0 {
+	limit, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || limit == 0 {
 		return
 	}
-	tick := time.NewTicker(every / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, limit/3, func() {
 		if err := a.healthy(); err != nil {
 			a.Log.Error("health check failed, so the systemd watchdog is not notified; systemd restarts the agent if this continues", "err", err)
-			continue
+			return
 		}
 		a.manager.Tell(daemon.SdNotifyWatchdog)
-	}
+	})
 }
 
 // patience is how long something may take that takes no time when all is well.
@@ -154,8 +151,7 @@ type room struct {
 // answered checks whether the parts of the agent in rooms respond, one after the other. It returns
 // the first error of one of them, or an error if together they take longer than patience (5 s).
 func (a *Agent) answered(rooms ...room) error {
-	late := time.NewTimer(patience)
-	defer late.Stop()
+	late := time.After(patience)
 	for _, r := range rooms {
 		ask := a.pulse.ask(r.name, r.reach)
 		select {
@@ -163,7 +159,7 @@ func (a *Agent) answered(rooms ...room) error {
 			if ask.err != nil {
 				return ask.err
 			}
-		case <-late.C:
+		case <-late:
 			return fmt.Errorf("%s has not answered for %v", r.name, patience)
 		}
 	}

@@ -45,11 +45,6 @@ func (a *Agent) isFresh() bool {
 	return errors.Is(err, os.ErrNotExist) && a.Config.Spool.MaxSize > 0
 }
 
-// recoveryRooms returns what the recovery needs to read files and to send.
-func (a *Agent) recoveryRooms() recovery.Rooms {
-	return recovery.Rooms{Source: sources{a.tail}, Packer: a.batcher, Sender: a.sender}
-}
-
 // isUnread reports whether batches still have to be made again from their files: batches of an
 // earlier run, or payloads that the spool has lost. Batches of inputs that are not configured do
 // not count.

@@ -15,6 +15,7 @@ import (
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/recovery"
 )
 
 // BoundHeap sets the memory limit of the Go runtime: limits.memory, plus the size of the program,
@@ -83,7 +84,8 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	}
 	tailing, stopTailing := context.WithCancel(stop.running)
 	defer stopTailing()
-	recovering := async.Start(func() { a.recovery.Run(tailing, a.recoveryRooms()) })
+	rooms := recovery.Rooms{Source: sources{a.tail}, Packer: a.batcher, Sender: a.sender}
+	recovering := async.Start(func() { a.recovery.Run(tailing, rooms) })
 	// Files are tailed only after the recovery has looked at every batch once. The time limit is for a
 	// disk that does not answer: files on other disks must be read all the same.
 	select {
@@ -117,7 +119,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	}
 	a.batcher.Close()
 	<-batcher
-	a.drain(stop.ending)
+	_ = a.sender.Drain(stop.ending) // what is left is kept
 	keep()
 	return a.verdict()
 }
@@ -184,11 +186,6 @@ func (a *Agent) waiting() (n int) {
 		}
 	}
 	return n
-}
-
-// drain lets the sender finish, until ending ends or until nothing more can be sent.
-func (a *Agent) drain(ending context.Context) {
-	_ = a.sender.Drain(ending) // what is left is kept
 }
 
 // keep writes the payloads that the sender still has to the spool, and logs how many it wrote and

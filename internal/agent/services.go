@@ -48,9 +48,7 @@ func (a *Agent) makeServices(cfg *config.Config) (*services, error) {
 // settings are the same, otherwise a new one. A new client shares the token cache of the present
 // one if it signs in in the same way.
 func (m *services) make(k endpoint.Key) error {
-	m.mu.Lock()
-	was := m.services[k.URL]
-	m.mu.Unlock()
+	was := m.service(k.URL)
 	if was != nil && was.Key == k {
 		m.all[k.URL] = was
 		return nil
@@ -92,29 +90,24 @@ func (m *services) use() (clusters []sender.Cluster) {
 	return clusters
 }
 
-// retire closes a client that is no longer used.
+// retire closes a client that is no longer used, and its token cache, which several clients can
+// share, after the last use.
 func (a *Agent) retire(s *endpoint.Endpoint) {
 	s.Client.Close()
-	a.giveBack(s.Tokens)
-}
-
-// giveBack ends one use of the token cache t, which several clients can share, and closes it after
-// the last use.
-func (a *Agent) giveBack(t *credential.Tokens) {
 	a.mu.Lock()
-	a.tokenUsers[t]--
-	last := a.tokenUsers[t] == 0
+	a.tokenUsers[s.Tokens]--
+	last := a.tokenUsers[s.Tokens] == 0
 	if last {
-		delete(a.tokenUsers, t)
+		delete(a.tokenUsers, s.Tokens)
 	}
 	a.mu.Unlock()
 	if last {
-		t.Close()
+		s.Tokens.Close()
 	}
 }
 
 // closeServices closes all clients at the end of the agent.
-func (a *Agent) closeServices() {
+func (a *Agent) closeServices() error {
 	a.mu.Lock()
 	all := a.services
 	a.services = nil
@@ -122,15 +115,20 @@ func (a *Agent) closeServices() {
 	for _, s := range all {
 		a.retire(s)
 	}
+	return nil
+}
+
+// service returns the present client for the cluster at url; nil: there is none.
+func (a *Agent) service(url string) *endpoint.Endpoint {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.services[url]
 }
 
 // tokenExpiry returns when the present token for the cluster at url expires; the zero time if there
 // is none.
 func (a *Agent) tokenExpiry(url string) (at time.Time) {
-	a.mu.Lock()
-	s := a.services[url]
-	a.mu.Unlock()
-	if s != nil {
+	if s := a.service(url); s != nil {
 		at = s.Tokens.ExpiresAt()
 	}
 	return at

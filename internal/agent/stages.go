@@ -34,12 +34,10 @@ func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 		case <-over.Done():
 			return
 		}
-		late := time.NewTimer(a.config().ShutdownTimeout.D())
-		defer late.Stop()
 		select {
 		case <-signals:
 		case <-over.Done():
-		case <-late.C:
+		case <-time.After(a.config().ShutdownTimeout.D()):
 			a.Log.Warn("shutdown_timeout expired, requests in flight are cancelled; their records will be sent after the next start", underWay(left)...)
 		}
 	})
@@ -53,15 +51,13 @@ func (a *Agent) stages(parent context.Context, signals <-chan os.Signal, left fu
 // underWay returns log attributes with the number of batches in flight, which left returns; nil if
 // left does not return within lastMoments (2 s).
 func underWay(left func() int) []any {
-	batches := make(chan int, 1)
+	var n int
 	// Ends when the sender answers, or with the process.
-	go func() { batches <- left() }()
-	late := time.NewTimer(lastMoments)
-	defer late.Stop()
+	answered := async.Start(func() { n = left() })
 	select {
-	case n := <-batches:
+	case <-answered:
 		return []any{"batches", n}
-	case <-late.C:
+	case <-time.After(lastMoments):
 		return nil
 	}
 }
@@ -78,12 +74,10 @@ func (a *Agent) await(ending context.Context, what string, ended <-chan struct{}
 		return true
 	case <-ending.Done():
 	}
-	late := time.NewTimer(lastMoments)
-	defer late.Stop()
 	select {
 	case <-ended:
 		return true
-	case <-late.C:
+	case <-time.After(lastMoments):
 	}
 	a.Log.Error("stopping without waiting any longer: the remaining records will be sent after the next start", "for", what,
 		"fix", "check the disks of the files and of state_dir: one does not answer")

@@ -11,16 +11,13 @@ import (
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/version"
 	"kusto-agent/sender"
+	"kusto-agent/tail"
 )
 
 // status collects the state of all parts of the agent, with every file, for the status document.
 func (a *Agent) status() telemetry.Status {
 	s := a.brief()
-	s.Files, s.Idle = nil, nil
-	now := time.Now()
-	for _, f := range a.tail.Files() {
-		s.Files = append(s.Files, fileStatus(f, now))
-	}
+	s.Files, s.Idle = fileStatuses(a.tail.Files()), nil
 	return s
 }
 
@@ -114,10 +111,15 @@ func holdOf(h *sender.Hold, next time.Time) *telemetry.Hold {
 // addFiles adds the state of each file that is not idle to the status document, the number of idle
 // files by input, and the memory that the state of all files takes.
 func (a *Agent) addFiles(s *telemetry.Status) {
-	now := time.Now()
 	files, idle := a.tail.FilesAtWork()
+	s.Files, s.Idle, s.KnownBytes = fileStatuses(files), idle, a.known.Load()
+}
+
+// fileStatuses converts the status of files, as fileStatus does.
+func fileStatuses(files []tail.FileStatus) (all []telemetry.File) {
+	now := time.Now()
 	for _, f := range files {
-		s.Files = append(s.Files, fileStatus(f, now))
+		all = append(all, fileStatus(f, now))
 	}
-	s.Idle, s.KnownBytes = idle, a.known.Load()
+	return all
 }

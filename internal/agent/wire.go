@@ -48,11 +48,3 @@ func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
 	}
 	return all, nil
 }
-
-// closing makes a function that cannot fail an io.Closer.
-type closing func()
-
-func (f closing) Close() error {
-	f()
-	return nil
-}
