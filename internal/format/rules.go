@@ -68,7 +68,7 @@ func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 		scan.Scan(data[:n], 0, false, 1, &c)
 		switch {
 		case c.Records == 1 && len(c.Rejected) == 0 && c.NULs == 0:
-			s.setHeader(recordText(c.Body))
+			s.setHeader(RecordText(c.Body))
 			return nil
 		case c.Consumed > 0 && c.Records == 0 && len(c.Rejected) > 0, n < size, size == most: // there is none
 			s.setHeader(nil)
@@ -80,7 +80,7 @@ func (s *Scanner) prepareHeader(file io.ReaderAt) error {
 // leavesOut reports whether rules filter the record data[start:end], and counts a filtered record
 // in c under the reason (an index in Rules.Reasons).
 func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
-	reason := s.judge.At(start, start+len(recordText(data[start:end])))
+	reason := s.judge.At(start, start+len(RecordText(data[start:end])))
 	if reason < 0 {
 		return false
 	}
@@ -91,7 +91,7 @@ func (s *Scanner) leavesOut(c *Chunk, data []byte, start, end int) bool {
 // leavesOutObject reports whether rules filter an object that parsing made of lines. It notes the
 // reason of a filtered one in s.left, to be counted when the whole record is done.
 func (s *Scanner) leavesOutObject(lines, object []byte) bool {
-	reason := s.judge.Of(recordText(lines), object)
+	reason := s.judge.Of(RecordText(lines), object)
 	if reason >= 0 {
 		s.left = append(s.left, reason)
 	}
@@ -118,7 +118,7 @@ var unreadable = malformed(nowhere, "rules are to change it, and it cannot be ta
 func (s *Scanner) edit(c *Chunk, data []byte, at int64, k *cut) (done, ok bool) {
 	start, end := c.Consumed+k.lead, c.Consumed+k.n
 	text, end, newline := s.content(k, data[start:end], end)
-	rec := recordText(data[start:text])
+	rec := RecordText(data[start:text])
 	out, sound := s.editor.Of(rec)
 	switch {
 	case !sound:
@@ -213,7 +213,7 @@ func (s *Scanner) countActed(c *Chunk) {
 	}
 }
 
-// recordText is a record without its newline or CRLF, or a CR that has lost its LF.
-func recordText(rec []byte) []byte {
+// RecordText is a record without its newline or CRLF, or a CR that has lost its LF.
+func RecordText(rec []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(rec, []byte{'\n'}), []byte{'\r'})
 }

@@ -294,7 +294,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 		case isHeader:
 			c.Header++
 			if s.opt.Rules.Named() {
-				s.setHeader(recordText(rest[:k.n]))
+				s.setHeader(RecordText(rest[:k.n]))
 			}
 		default:
 			ok = (limit <= 0 || c.Records == 0 || c.Records+k.records <= limit) && s.accept(c, data, at, &k)

@@ -1,6 +1,7 @@
 package logzip
 
 import (
+	"bytes"
 	"math"
 	"math/bits"
 	"slices"
@@ -22,24 +23,10 @@ type lengths [literals + distances]uint8
 type counts [literals + distances]uint32
 
 // fixed are the lengths of blocks of type 1.
-var fixed = func() (l lengths) {
-	for i := range literals {
-		switch {
-		case i < 144:
-			l[i] = 8
-		case i < 256:
-			l[i] = 9
-		case i < 280:
-			l[i] = 7
-		default:
-			l[i] = 8
-		}
-	}
-	for i := range distances {
-		l[literals+i] = 5
-	}
-	return l
-}()
+var fixed = lengths(slices.Concat(
+	bytes.Repeat([]byte{8}, 144), bytes.Repeat([]byte{9}, 256-144), bytes.Repeat([]byte{7}, 280-256), bytes.Repeat([]byte{8}, literals-280),
+	bytes.Repeat([]byte{5}, distances),
+))
 
 // cost returns how many bits the counted symbols take with codes of the lengths l, without the
 // extra bits of match lengths and distances, which are the same with any code.

@@ -31,21 +31,21 @@ type Again struct {
 // files. past is what the journal knows of the files, by which they are found; nil: it knows of
 // none.
 func NewAgain(cfg *config.Config, past *journal.Past) (*Again, error) {
-	routes, inputs := map[record.Route]batcher.Limits{}, []tail.Input{}
-	for i := range cfg.Inputs {
-		in := &cfg.Inputs[i]
-		routes[in.Route()] = in.Limits()
-		inputs = append(inputs, in.Tail())
-	}
-	b := batcher.New(batcher.Options{Routes: routes, Next: nowhere{}})
-	t, err := tail.New(tail.Options{
-		Inputs: inputs, Positions: readOnly{past}, History: readOnly{past}, Sink: Sink{b}, Quarantine: noQuarantine{}, Books: ledger.New(), Metrics: quiet{}, Contents: quiet{},
-		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: cfg.Folders(),
-	})
+	b := batcher.New(batcher.Options{Routes: cfg.Routes(), Next: nowhere{}})
+	t, err := onlooker(cfg.Tails(), past, cfg.Folders(), b, noQuarantine{}, ledger.New())
 	if err != nil {
 		return nil, err
 	}
 	return &Again{t, b}, nil
+}
+
+// onlooker returns a tailer of inputs that continues behind past, and changes neither that nor
+// anything else. avoid are folders that it does not read.
+func onlooker(inputs []tail.Input, past *journal.Past, avoid []string, to *batcher.Batcher, q tail.Quarantine, books *ledger.Ledger) (*tail.Tailer, error) {
+	return tail.New(tail.Options{
+		Inputs: inputs, Positions: readOnly{past}, History: readOnly{past}, Sink: Sink{to}, Quarantine: q, Books: books, Metrics: quiet{}, Contents: quiet{},
+		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: avoid,
+	})
 }
 
 // Shaped reports whether an input would send what it reads to this route in this shape.

@@ -189,7 +189,7 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 		if bytes += len(one.Before); bytes <= tryText {
 			*text = append(*text, slices.Clone(one.Before))
 		}
-		taken, kept := false, false
+		var held [ofChange + 1]bool // by kind: a probe before this one holds
 		for _, p := range probes {
 			if p.scan == nil {
 				continue
@@ -205,16 +205,11 @@ func (t *Tryout) file(ctx context.Context, in *config.Input, file string, probes
 			}
 			p.Holds++
 			switch p.kind {
-			case ofKeep:
-				if !kept { // no condition of keep before this one holds
+			case ofKeep, ofPattern:
+				if !held[p.kind] {
 					p.Acts++
 				}
-				kept = true
-			case ofPattern:
-				if !taken { // no pattern before this one matches
-					p.Acts++
-				}
-				taken = true
+				held[p.kind] = true
 			case ofDrop, ofChange:
 				if slices.Contains(one.LeftOut, p.Name) || slices.Contains(one.ChangedBy, p.Name) {
 					p.Acts++

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -54,10 +53,7 @@ func Past(cfg *config.Config) (*journal.Past, error) {
 // It reads the files until a payload is complete, or to their ends. It may be called only once.
 func (c *Peek) First(ctx context.Context, in *config.Input) (*record.Payload, error) {
 	b := batcher.New(batcher.Options{Routes: map[record.Route]batcher.Limits{in.Route(): in.Limits()}, Memory: 64 << 20, Next: collector{c}})
-	t, err := tail.New(tail.Options{
-		Inputs: []tail.Input{in.Tail()}, Positions: readOnly{c.past}, History: readOnly{c.past}, Sink: Sink{b}, Quarantine: refusals{c}, Books: c.books, Metrics: quiet{}, Contents: quiet{},
-		Logger: slog.New(slog.DiscardHandler), OpenFiles: 64, Once: true, Avoid: c.avoid,
-	})
+	t, err := onlooker([]tail.Input{in.Tail()}, c.past, c.avoid, b, refusals{c}, c.books)
 	if err != nil {
 		return nil, err
 	}

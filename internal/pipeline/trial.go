@@ -305,10 +305,10 @@ func (t *Trial) record(rec []byte, at int64) error {
 		sent += len(c.Body)
 		switch {
 		case c.Records == 1:
-			one.After = append(one.After, bytes.Clone(withoutEnd(c.Body)))
+			one.After = append(one.After, bytes.Clone(format.RecordText(c.Body)))
 		default: // several messages of a container log, each on a line of its own
 			for line := range bytes.Lines(c.Body) {
-				one.After = append(one.After, bytes.Clone(withoutEnd(line)))
+				one.After = append(one.After, bytes.Clone(format.RecordText(line)))
 			}
 		}
 	}
@@ -333,15 +333,10 @@ func (t *Trial) tell(one *Tried, sent int) error {
 		n.Read++
 		n.Quarantined[string(one.Reason)]++
 	}
-	if one.Before = withoutEnd(one.Before); one.Unchanged() {
+	if one.Before = format.RecordText(one.Before); one.Unchanged() {
 		n.Unchanged++
 	}
 	return t.each(one)
-}
-
-// withoutEnd is a record without its line end.
-func withoutEnd(rec []byte) []byte {
-	return bytes.TrimSuffix(bytes.TrimSuffix(rec, []byte("\n")), []byte("\r"))
 }
 
 // unpacked returns the content of a file, decompressed if it begins as gzip or zstd do. The

@@ -109,7 +109,7 @@ func TestTrialIsTheTruth(t *testing.T) {
 			var sent bytes.Buffer
 			trial, _ := trialOf(t, keys, "none")
 			trial.each = func(one *Tried) error {
-				if string(withoutEnd([]byte(file.String()[one.Start:one.End]))) != string(one.Before) {
+				if string(format.RecordText([]byte(file.String()[one.Start:one.End]))) != string(one.Before) {
 					t.Fatalf("%s: %d to %d of %q is told as %q", keys, one.Start, one.End, file.String(), one.Before)
 				}
 				for _, a := range one.After {

@@ -184,39 +184,31 @@ func (r *Reader) PayloadInto(p *record.Payload) (hadLens bool) {
 // end of the previous one of the same file. It stops when r.Bad is set.
 func (r *Reader) ranges(p *record.Payload) {
 	n := r.Count(10)
-	files, last := slices.Grow(r.files[:0], n)[:n], slices.Grow(r.last[:0], n)[:n]
-	r.files, r.last = files, last
-	for i := range files {
-		files[i] = r.File()
+	r.files, r.last = slices.Grow(r.files[:0], n)[:n], slices.Grow(r.last[:0], n)[:n]
+	for i := range r.files {
+		r.files[i] = r.File()
 	}
-	clear(last)
-	for range r.Count(11) { // an extent takes 11 bytes at least
-		i := r.index(files)
-		if i < 0 {
-			return
-		}
-		c := record.Extent{File: files[i], Span: r.Span(last[i]), Mark: record.Mark(r.Fixed())}
-		last[i] = c.End
-		p.Cover = append(p.Cover, c)
+	clear(r.last)
+	for n := r.Count(11); n > 0 && !r.Bad; n-- { // an extent takes 11 bytes at least
+		f, s := r.place()
+		p.Cover = append(p.Cover, record.Extent{File: f, Span: s, Mark: record.Mark(r.Fixed())})
 	}
-	clear(last)
-	for range r.Count(4) { // a piece takes 4 bytes at least
-		i := r.index(files)
-		if i < 0 {
-			return
-		}
-		c := record.Piece{File: files[i], Span: r.Span(last[i]), Records: int(r.Int())}
-		last[i] = c.End
-		p.Pieces = append(p.Pieces, c)
+	clear(r.last)
+	for n := r.Count(4); n > 0 && !r.Bad; n-- { // a piece takes 4 bytes at least
+		f, s := r.place()
+		p.Pieces = append(p.Pieces, record.Piece{File: f, Span: s, Records: int(r.Int())})
 	}
 }
 
-// index reads an index into the table files. If it is out of range, index returns -1 and sets Bad.
-func (r *Reader) index(files []record.File) int {
+// place reads the file of a range, by its index in the table, and the range. An index out of the
+// table sets Bad.
+func (r *Reader) place() (f record.File, s record.Span) {
 	i := r.Uint()
-	if i >= uint64(len(files)) {
+	if i >= uint64(len(r.files)) {
 		r.Fail()
-		return -1
+		return f, s
 	}
-	return int(i)
+	s = r.Span(r.last[i])
+	r.last[i] = s.End
+	return r.files[i], s
 }

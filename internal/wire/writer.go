@@ -97,21 +97,22 @@ func (w *Writer) ranges(p *record.Payload) {
 	last := make([]int64, len(files))
 	w.Uint(uint64(len(p.Cover)))
 	for _, c := range p.Cover {
-		i := index[c.File]
-		w.Uint(uint64(i))
-		w.Span(c.Span, last[i])
+		w.place(index[c.File], c.Span, last)
 		w.Fixed(uint64(c.Mark))
-		last[i] = c.End
 	}
 	clear(last)
 	w.Uint(uint64(len(p.Pieces)))
 	for _, c := range p.Pieces {
-		i := index[c.File]
-		w.Uint(uint64(i))
-		w.Span(c.Span, last[i])
+		w.place(index[c.File], c.Span, last)
 		w.Int(int64(c.Records))
-		last[i] = c.End
 	}
+}
+
+// place appends the index of the file of a range, and the range.
+func (w *Writer) place(file int, s record.Span, last []int64) {
+	w.Uint(uint64(file))
+	w.Span(s, last[file])
+	last[file] = s.End
 }
 
 // filesOf returns the files that the ranges of a payload are in, each once, and the index of each
