@@ -387,8 +387,8 @@ func Newest(in *config.Input) ([]string, error) {
 	}
 	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.path, b.path)) })
 	var files []string
-	for _, f := range all[:min(len(all), mostNewest)] {
-		if !slices.Contains(files, f.path) {
+	for _, f := range all {
+		if len(files) < mostNewest && !slices.Contains(files, f.path) { // several patterns can match it
 			files = append(files, f.path)
 		}
 	}

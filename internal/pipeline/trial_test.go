@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,5 +204,22 @@ func TestWithoutRules(t *testing.T) {
 		if err != nil || (o.Rules != nil) != want {
 			t.Errorf("%s: rules %v, %v", cfg.Inputs[i].Name, o.Rules != nil, err)
 		}
+	}
+}
+
+// TestNewestTellsEachFileOnce: a file that several patterns match takes the place of no other.
+func TestNewestTellsEachFileOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range mostNewest + 2 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.log", i)), []byte("x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var in config.Input
+	in.Paths = []string{filepath.Join(dir, "*.log"), filepath.Join(dir, "?.*"), filepath.Join(dir, "[0-9].log")}
+	files, err := Newest(&in)
+	if distinct := slices.Compact(slices.Sorted(slices.Values(files))); err != nil || len(files) != mostNewest || len(distinct) != mostNewest {
+		t.Errorf("%q, %v; want %d files", files, err, mostNewest)
 	}
 }
