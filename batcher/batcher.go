@@ -169,11 +169,9 @@ func (b *Batcher) resize(size int) {
 // until enough was released. The batcher wakes readers for which there is room now.
 func (b *Batcher) SetMemory(n int64) {
 	b.mu.Lock()
+	defer b.unlock(nil)
 	b.memory.limit = n
 	b.makeRoom()
-	wake := b.wakeSome(nil)
-	b.mu.Unlock()
-	call(wake)
 }
 
 // most returns the size limit of a payload in bytes before gzip: MaxBytes of the configuration, or
@@ -230,9 +228,7 @@ func (b *Batcher) Idle() bool {
 // credit, the number of payloads that it may have at once, has grown.
 func (b *Batcher) Wake(r record.Route) {
 	b.mu.Lock()
-	wake := b.wakeSome(b.lanes[r])
-	b.mu.Unlock()
-	call(wake)
+	b.unlock(b.lanes[r])
 }
 
 // Release returns to the budget the memory of a payload that was accepted, given up or split, and
@@ -244,9 +240,7 @@ func (b *Batcher) Release(p *record.Payload) {
 	b.keepBody(p.Body)
 	p.Body = nil
 	ln.held--
-	wake := b.wakeSome(ln)
-	b.mu.Unlock()
-	call(wake)
+	b.unlock(ln)
 }
 
 // age seals open blocks in which a record has waited for MaxWait, and wakes forgotten readers,

@@ -139,9 +139,7 @@ func (l *Lease) Done() {
 	}
 	b.take(l.lane, -l.cost)
 	l.cost = 0
-	wake := b.wakeSome(nil)
-	b.mu.Unlock()
-	call(wake)
+	b.unlock(nil)
 }
 
 // keyOf returns the key of the open block to which a chunk can be appended.

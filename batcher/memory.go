@@ -137,9 +137,7 @@ func (b *Batcher) Unreserve() {
 	b.mu.Lock()
 	b.memory.used -= int64(b.blockSize)
 	b.reserved--
-	wake := b.wakeSome(nil)
-	b.mu.Unlock()
-	call(wake)
+	b.unlock(nil)
 }
 
 // Output buffers that are kept for the next payload instead of being given to

@@ -104,6 +104,13 @@ func (b *Batcher) wakeSome(ln *lane) []func() {
 	return append(wake, b.wakeFitting(wokenAtOnce)...)
 }
 
+// unlock releases mu and then wakes some readers, as wakeSome has it.
+func (b *Batcher) unlock(ln *lane) {
+	wake := b.wakeSome(ln)
+	b.mu.Unlock()
+	call(wake)
+}
+
 // wakeNext removes and returns the wake-up function of one reader that waits because its route,
 // ln, has too many payloads in hand, and of one that waits for memory. The caller holds mu, and
 // calls the functions after it has released mu.
