@@ -142,7 +142,9 @@ func isLike(text []byte, like string) bool {
 		return false
 	}
 	for i := range len(like) {
-		if c := like[i]; c == '0' && !isDigit(text[i]) || c != '0' && c != 'x' && text[i] != c {
+		switch c := like[i]; {
+		case c == '0' && isDigit(text[i]), c == text[i], c == 'x':
+		default:
 			return false
 		}
 	}

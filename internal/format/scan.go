@@ -108,7 +108,6 @@ type Scanner struct {
 	unit      unit    // of the cut at hand
 	keys      keys    // of the record at hand
 	ids       keys    // of the structured data at hand
-	value     []byte  // of structured data, without its escapes
 	joined    []byte  // lines of the record at hand
 	unescaped []byte  // the text of the message at hand
 	inner     []byte  // the object that was made of it
@@ -496,7 +495,10 @@ func (s *Scanner) accept(c *Chunk, data []byte, at int64, k *cut) bool {
 		c.Records += k.records
 		return true
 	}
-	text, end, newline := s.content(k, data[start:end], end)
+	text, newline := end, !k.ended
+	if s.txt || k.cr > 0 {
+		text, end, newline = s.content(k, data[start:end], end)
+	}
 	invalid := !k.ascii && !validUTF8(data[start:end]) || s.lossy && s.replaced(data[start:end], start)
 	from, to := s.pos(start), s.pos(end)
 	before := len(c.Body)

@@ -280,19 +280,29 @@ func (l *syslog) name(names *keys, text []byte) {
 // backslash before a quote, a closing bracket or a backslash, which is removed; any other
 // backslash is a part of the value.
 func (l *syslog) value(text []byte) {
-	if bytes.IndexByte(text, '\\') >= 0 {
-		plain := l.s.value[:0]
-		for i := 0; i < len(text); i++ {
-			if text[i] == '\\' && i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\' || text[i+1] == ']') {
-				i++
+	for {
+		n := bytes.IndexByte(text, '\\')
+		for n >= 0 && n+1 < len(text) && text[n+1] != '"' && text[n+1] != '\\' && text[n+1] != ']' {
+			next := bytes.IndexByte(text[n+1:], '\\')
+			if next < 0 {
+				n = -1
+				break
 			}
-			plain = append(plain, text[i])
+			n += 1 + next
 		}
-		text, l.s.value = plain, plain
+		part := text
+		if n >= 0 && n+1 < len(text) {
+			part = text[:n]
+		}
+		var bad bool
+		l.dst, bad = appendString(l.dst, part)
+		l.lossy = l.lossy || bad
+		if len(part) == len(text) {
+			return
+		}
+		l.dst, _ = appendString(l.dst, text[n+1:n+2])
+		text = text[n+2:]
 	}
-	var bad bool
-	l.dst, bad = appendString(l.dst, text)
-	l.lossy = l.lossy || bad
 }
 
 var syslogColumns = []Column{
