@@ -78,7 +78,7 @@ func TestCompaction(t *testing.T) {
 				t.Errorf("payload %d was told to be gone %d times", n, gone)
 			}
 		}
-		if st := s.Stats(); st.Frames != 30 || st.Taken != 1 || s.Waiting(to(dr)) != 29 {
+		if st := statsOf(s); st.Frames != 30 || st.Taken != 1 || s.Waiting(to(dr)) != 29 {
 			t.Errorf("%+v, %d wait", st, s.Waiting(to(dr)))
 		}
 		s.Done(given.ID, record.Accepted)
@@ -199,7 +199,7 @@ func TestCompactionOfLost(t *testing.T) {
 				disk.Vanish(name)
 			}
 		}
-		had := s.Stats()
+		had := statsOf(s)
 		for next(s, to(dr)) != nil {
 		}
 		lost := gone
@@ -213,7 +213,7 @@ func TestCompactionOfLost(t *testing.T) {
 			rest += p.Records
 			s.Done(p.ID, record.Accepted)
 		}
-		if st := s.Stats(); gone+rest != had.Records["in0"] || st.Frames != 0 {
+		if st := statsOf(s); gone+rest != had.Records["in0"] || st.Frames != 0 {
 			t.Errorf("%d lost, %d more later, and %d given out of %v; %+v is left", lost, gone-lost, rest, had.Records, st)
 		}
 		must(t, s.Close())
@@ -419,7 +419,7 @@ func TestEndsWhileCopied(t *testing.T) {
 		s.Return(back.ID)
 		close(goOn)
 		synctest.Wait()
-		if st := s.Stats(); st.Frames != 9 || st.Taken != 1 || s.Waiting(to(dr)) != 8 {
+		if st := statsOf(s); st.Frames != 9 || st.Taken != 1 || s.Waiting(to(dr)) != 8 {
 			t.Errorf("%+v, %d wait; want 9, one of them given out", st, s.Waiting(to(dr)))
 		}
 		if removed[ended.ID] || !removed[batchID(1)] {
@@ -429,7 +429,7 @@ func TestEndsWhileCopied(t *testing.T) {
 		if got := drain(t, s, dr); !slices.Equal(got, tens(30, 100)) {
 			t.Errorf("drained %v, want 30 to 100", got)
 		}
-		if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 {
+		if st := statsOf(s); st.Frames != 0 || len(st.Records) > 0 {
 			t.Errorf("emptied: %+v", st)
 		}
 		must(t, s.Close())

@@ -202,7 +202,7 @@ func TestDamageWhileOpen(t *testing.T) {
 		if !slices.Equal(named, wantNamed) || gone != wantGone {
 			t.Errorf("named %v and counted %d, want %v and %d", named, gone, wantNamed, wantGone)
 		}
-		if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Routes) > 0 {
+		if st := statsOf(s); st.Frames != 0 || len(st.Records) > 0 || len(st.Routes) > 0 {
 			t.Errorf("emptied: %+v", st)
 		}
 		must(t, s.Close())

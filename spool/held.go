@@ -348,19 +348,6 @@ func (s *Spool) unpin(g *segment) {
 	}
 }
 
-// Has reports whether the payload with this id is in the spool and has not ended; the caller of Next
-// may have it. Has may read indexes from the disk.
-func (s *Spool) Has(id record.BatchID) bool {
-	s.mu.Lock()
-	out := s.out[id] != nil
-	s.mu.Unlock()
-	if out {
-		return true
-	}
-	_, all := s.find(id)
-	return all != nil
-}
-
 // find returns the slot (index entry) of a payload that waits, and all slots of its segment; in is
 // nil if no segment has it. find looks again if a compaction has moved payloads meanwhile.
 func (s *Spool) find(id record.BatchID) (at placed, in []placed) {

@@ -67,11 +67,11 @@ func everything(t testing.TB, disk durable.FS) (ids []record.BatchID, missing in
 	s, rec, err := Open(dir, testConfig, o)
 	must(t, err)
 	for _, ids := range []iter.Seq[record.BatchID]{nobody, slices.Values([]record.BatchID{batchID(7), batchID(50), batchID(1000)}), nil} {
-		before := s.Stats()
+		before := statsOf(s)
 		if sums, _ := noted(t, s, ids); !rec.Lost && !maps.Equal(sums, before.Records) {
 			t.Errorf("records %v, %v are counted", sums, before.Records)
 		}
-		if after := s.Stats(); !rec.Lost && (after.Frames != before.Frames || !after.Oldest.Equal(before.Oldest)) {
+		if after := statsOf(s); !rec.Lost && (after.Frames != before.Frames || !after.Oldest.Equal(before.Oldest)) {
 			t.Errorf("%+v, and %+v before", after, before)
 		}
 	}
@@ -81,7 +81,7 @@ func everything(t testing.TB, disk durable.FS) (ids []record.BatchID, missing in
 			s.Done(p.ID, record.Accepted)
 		}
 	}
-	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 {
+	if st := statsOf(s); st.Frames != 0 || len(st.Records) > 0 {
 		t.Errorf("emptied: %+v", st)
 	}
 	must(t, s.Close())
@@ -231,7 +231,7 @@ func TestIndexAndSegmentGone(t *testing.T) {
 		what.Inputs(func(in string, n int) { lost[in] += n })
 	}
 	s, _ := openWith(t, testConfig, o)
-	want := s.Stats().Records
+	want := statsOf(s).Records
 	done, kept, back := next(s, to(here)), next(s, to(here)), next(s, to(here))
 	s.Done(done.ID, record.Accepted)
 	s.Return(back.ID)
@@ -248,14 +248,14 @@ func TestIndexAndSegmentGone(t *testing.T) {
 	if !maps.Equal(lost, want) {
 		t.Errorf("counted %v, want %v", lost, want)
 	}
-	if st := s.Stats(); st.Frames != 1 || st.Taken != 1 {
+	if st := statsOf(s); st.Frames != 1 || st.Taken != 1 {
 		t.Errorf("%+v, want the one in hand", st)
 	}
 	s.Return(kept.ID) // it cannot be read again
 	if p := next(s, to(here)); p != nil {
 		t.Errorf("got %v of a segment that is gone", p.ID)
 	}
-	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 {
+	if st := statsOf(s); st.Frames != 0 || len(st.Records) > 0 {
 		t.Errorf("emptied: %+v", st)
 	}
 	must(t, s.Close())
@@ -299,7 +299,7 @@ func TestSegmentGoneWhileInHand(t *testing.T) {
 				t.Errorf("got %v", p.ID)
 			}
 		}
-		if st := s.Stats(); st.Frames != 0 || st.Taken != 0 {
+		if st := statsOf(s); st.Frames != 0 || st.Taken != 0 {
 			t.Errorf("%+v, want nothing", st)
 		}
 		must(t, s.Close())

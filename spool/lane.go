@@ -236,7 +236,6 @@ func (s *Spool) setGiven(t *taken, given bool) {
 		n = 1
 	}
 	t.given = given
-	s.given += n
 	t.sh.g.given += n
 }
 
@@ -296,33 +295,19 @@ func (s *Spool) end(sh *share, e *slot) {
 	was := g.isSparse()
 	g.end(sh, e)
 	g.calm = time.Now()
-	g.counts(e, func(input string, n int) { s.book(input, -n) })
 	delete(s.attempts, e.id)
 	if g.live == 0 || !was && g.isSparse() {
 		s.disk.Wake()
 	}
 }
 
-// book adds n, which may be negative, to the number of records of an input in the spool.
-// Needs mu.
-func (s *Spool) book(input string, n int) {
-	if s.records[input] += n; s.records[input] == 0 {
-		delete(s.records, input)
-	}
-}
-
 // enter adds the payloads of a segment that was found at the start to the lanes of their routes
-// (what can be given out for each) and to the counts of records by input. Needs mu.
+// (what can be given out for each). Needs mu.
 func (s *Spool) enter(g *segment) {
 	for _, sh := range g.order {
 		if sh.waiting > 0 {
 			s.list(sh)
 			s.lane(sh.to).fresh += sh.waiting
-		}
-		for _, c := range sh.sums {
-			if c.records != 0 {
-				s.book(c.input, c.records)
-			}
 		}
 	}
 }

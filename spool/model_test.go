@@ -131,7 +131,7 @@ func TestModel(t *testing.T) {
 				reopen()
 			},
 			"": func(rt *rapid.T) {
-				st := s.Stats()
+				st := statsOf(s)
 				frames := len(m.taken)
 				for c, ns := range m.waiting {
 					frames += len(ns)

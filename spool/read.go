@@ -249,7 +249,6 @@ func (s *Spool) loseAll(g *segment, cause error) {
 		}
 		for _, c := range sh.sums {
 			sum.put(sh.to, c.input, c.records)
-			s.book(c.input, -c.records)
 		}
 		if sh.sums = kept[sh]; sh.waiting > 0 {
 			l := s.lane(sh.to)

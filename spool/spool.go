@@ -169,8 +169,6 @@ type Spool struct {
 	walks    int        // of each that are under way
 	lanes    map[route]*lane
 	out      map[record.BatchID]*taken // given out, or returned since
-	given    int                       // of these, given out
-	records  map[string]int            // in payloads that have not ended, by input
 	attempts map[record.BatchID]int    // where more were made than the frame says
 	copies   map[record.BatchID]int    // how many frames of it there are beside one
 	gaveUp   map[record.BatchID]bool   // a frame of it is there that nobody waited for
@@ -197,7 +195,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	opts.fill()
 	s := &Spool{
 		dir: dir, o: opts, age: newClock(opts.Now, opts.Elapsed),
-		lanes: map[route]*lane{}, out: map[record.BatchID]*taken{}, records: map[string]int{}, attempts: map[record.BatchID]int{},
+		lanes: map[route]*lane{}, out: map[record.BatchID]*taken{}, attempts: map[record.BatchID]int{},
 		copies: map[record.BatchID]int{}, gaveUp: map[record.BatchID]bool{},
 	}
 	s.conf.Store(&cfg)

@@ -277,7 +277,7 @@ func TestHold(t *testing.T) {
 	s, _ := open(t, fs)
 	p := payload(1, here)
 	must(t, s.Hold(p))
-	if !s.Has(p.ID) || s.Waiting(to(here)) != 0 || next(s, to(here)) != nil || s.Stats().Taken != 1 {
+	if !s.Has(p.ID) || s.Waiting(to(here)) != 0 || next(s, to(here)) != nil || statsOf(s).Taken != 1 {
 		t.Errorf("held: %+v", s.Stats())
 	}
 	p.Attempt = 5
@@ -341,7 +341,7 @@ func TestStats(t *testing.T) {
 	wall := handClock{at: time.Unix(1000, 0)}
 	o.Now, o.Elapsed = wall.now, wall.elapsed
 	s, _ := openWith(t, testConfig, o)
-	if st := s.Stats(); st.Bytes != 0 || st.Frames != 0 || !st.Oldest.IsZero() {
+	if st := statsOf(s); st.Bytes != 0 || st.Frames != 0 || !st.Oldest.IsZero() {
 		t.Errorf("empty spool: %+v", st)
 	}
 	for n := 1; n <= 8; n++ {
@@ -351,9 +351,9 @@ func TestStats(t *testing.T) {
 	put(t, s, dr, 9)
 	check := func(s *Spool, frames, taken int, oldest, oldestDR int64, in0, in1 int) {
 		t.Helper()
-		st := s.Stats()
-		if st.Frames != frames || st.Taken != taken || st.Oldest.Unix() != oldest || st.Routes[to(dr)].Oldest.Unix() != oldestDR ||
-			st.Records["in0"] != in0 || st.Records["in1"] != in1 || st.Routes[to(here)].Frames != frames-1 {
+		st := statsOf(s)
+		if st.Frames != frames || st.Taken != taken || st.Oldest.Unix() != oldest || st.OldestOf[to(dr)].Unix() != oldestDR ||
+			st.Records["in0"] != in0 || st.Records["in1"] != in1 || st.Routes[to(here)] != frames-1 {
 			t.Errorf("%+v, want %d frames, %d taken, since %d and %d, %d and %d records", st, frames, taken, oldest, oldestDR, in0, in1)
 		}
 		var size int64
@@ -543,7 +543,7 @@ func TestOffAndClosed(t *testing.T) {
 	fs := faultfs.New("/state")
 	s, _ := open(t, fs)
 	put(t, s, here, 1, 2)
-	if p := next(s, to(here)); s.Put(p) != nil || s.Stats().Frames != 2 || s.Stats().Taken != 0 {
+	if p := next(s, to(here)); s.Put(p) != nil || statsOf(s).Frames != 2 || statsOf(s).Taken != 0 {
 		t.Errorf("a payload that was given out is not returned by Put: %+v", s.Stats())
 	}
 	must(t, s.Close())
@@ -680,7 +680,7 @@ func TestManyClustersInManySegments(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c, got[c], want[c])
 		}
 	}
-	if st := s.Stats(); st.Frames != 0 || len(st.Records) > 0 || len(st.Routes) > 0 {
+	if st := statsOf(s); st.Frames != 0 || len(st.Records) > 0 || len(st.Routes) > 0 {
 		t.Errorf("emptied: %+v", st)
 	}
 }

@@ -2,7 +2,7 @@ package spool
 
 import (
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -11,52 +11,35 @@ import (
 
 // Stats is what the spool holds.
 type Stats struct {
-	Bytes   int64          // on disk, those of payloads that ended beside others and of the folder damaged included
-	Frames  int            // payloads that have not ended
-	Taken   int            // of these, given out
-	Records map[string]int // in these, by input
-	Oldest  time.Time      // when the oldest of them came here; zero: there is none
-	Routes  map[record.Route]RouteStats
+	Bytes  int64                // on disk, those of payloads that ended beside others and of the folder damaged included
+	Frames int                  // payloads that have not ended
+	Routes map[record.Route]int // of these, by route
+	Oldest time.Time            // when the oldest of them came here; zero: there is none
 }
 
-// RouteStats is what the spool holds for a route.
-type RouteStats struct {
-	Frames int
-	Oldest time.Time
-}
-
-// Stats sums up what the spool holds, in all and by route, without reading from the disk. Payloads
-// that were given out and have not ended count too. The caller owns the result.
+// Stats sums up what the spool holds, without reading from the disk. Payloads that were given out and
+// have not ended count too. The caller owns the result.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := Stats{Bytes: s.bytes(), Taken: s.given, Records: maps.Clone(s.records), Routes: map[record.Route]RouteStats{}}
-	frames, oldest := map[route]int{}, map[route]int64{}
-	came := func(to route, at int64) {
-		if was, known := oldest[to]; !known || at < was {
-			oldest[to] = at
-		}
-	}
+	st := Stats{Bytes: s.bytes(), Routes: map[record.Route]int{}}
+	oldest := int64(math.MaxInt64)
 	for _, g := range s.segments {
 		st.Frames += g.live
 		for _, sh := range g.order {
-			if sh.live == 0 {
-				continue
+			if sh.live > 0 {
+				st.Routes[sh.to.Value()] += sh.live
 			}
-			if frames[sh.to] += sh.live; sh.waiting > 0 {
-				came(sh.to, sh.oldestFresh())
+			if sh.waiting > 0 {
+				oldest = min(oldest, sh.oldestFresh())
 			}
 		}
 	}
 	for _, t := range s.out {
-		came(t.sh.to, t.sh.g.when(&t.slot))
+		oldest = min(oldest, t.sh.g.when(&t.slot))
 	}
-	for to, n := range frames {
-		at := time.Unix(0, oldest[to])
-		st.Routes[to.Value()] = RouteStats{Frames: n, Oldest: at}
-		if st.Oldest.IsZero() || at.Before(st.Oldest) {
-			st.Oldest = at
-		}
+	if st.Frames > 0 {
+		st.Oldest = time.Unix(0, oldest)
 	}
 	return st
 }

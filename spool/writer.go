@@ -270,7 +270,6 @@ func (s *Spool) take(g *segment, r *request) {
 	e = sh.slots[len(sh.slots)-1]
 	s.list(sh)
 	s.lane(sh.to).fresh++
-	g.counts(&e, s.book)
 	if s.gaveUp[e.id] || r.second {
 		s.copies[e.id]++
 	}

@@ -101,9 +101,9 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 // input sends to.
 func (a *Agent) foreignSpool() map[string]int {
 	waiting := map[string]int{}
-	for r, st := range a.spool.Stats().Routes {
+	for r, n := range a.spool.Stats().Routes {
 		if !a.sender.Serves(r.Cluster) {
-			waiting[r.Cluster] += st.Frames
+			waiting[r.Cluster] += n
 		}
 	}
 	return waiting
