@@ -242,7 +242,6 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	if s.walks > 0 || slices.ContainsFunc(run, func(g *segment) bool { return g.lost }) {
 		return false
 	}
-	s.swaps++
 	before := h.bytes
 	for i := range moves {
 		m := &moves[i]

@@ -51,15 +51,15 @@ func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) 
 	asked := bloomOf(ids)
 	return s.each(func(g *segment) error {
 		found, _, err := s.match(g, asked)
-		if errors.Is(err, errIndex) || err != nil && lasts(err) {
-			return nil // Next reports payloads that cannot be read when it comes to them
+		if err != nil {
+			return passable(err) // Next reports payloads that cannot be read when it comes to them
 		}
 		for _, at := range found {
 			if s.waits(at) {
 				fn(at.id)
 			}
 		}
-		return err
+		return nil
 	})
 }
 
@@ -127,13 +127,10 @@ func (w *walk) few(g *segment) (known bool, err error) {
 	s.mu.Unlock()
 	if marked || w.asked != nil {
 		found, others, err := s.match(g, w.asked)
-		if errors.Is(err, errIndex) || err != nil && lasts(err) {
-			return false, nil
-		}
-		if err == nil {
-			err = w.meet(g, found, passed)
-		}
 		if err != nil {
+			return false, passable(err)
+		}
+		if err := w.meet(g, found, passed); err != nil {
 			return false, err
 		}
 		s.setOldest(found, others)
@@ -194,11 +191,8 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 func (w *walk) whole(g *segment) error {
 	s := w.s
 	all, err := s.all(g)
-	if errors.Is(err, errIndex) || err != nil && lasts(err) {
-		return nil // Next reports payloads that cannot be read when it comes to them
-	}
 	if err != nil {
-		return err
+		return passable(err) // Next reports payloads that cannot be read when it comes to them
 	}
 	var met bits
 	err = s.scanSlots(g, all, func(at placed, p *record.Payload) {
@@ -207,7 +201,7 @@ func (w *walk) whole(g *segment) error {
 			s.endWaiting(at)
 		}
 	})
-	if err != nil && !lasts(err) {
+	if err := passable(err); err != nil {
 		return err
 	}
 	agreed := true
@@ -346,42 +340,6 @@ func (s *Spool) unpin(g *segment) {
 	if dead {
 		s.disk.Wake()
 	}
-}
-
-// find returns the slot (index entry) of a payload that waits, and all slots of its segment; in is
-// nil if no segment has it. find looks again if a compaction has moved payloads meanwhile.
-func (s *Spool) find(id record.BatchID) (at placed, in []placed) {
-	for {
-		at, in, swaps := s.findOnce(id)
-		s.mu.Lock()
-		same := s.swaps == swaps
-		s.mu.Unlock()
-		if in != nil || same { // else a compaction may have moved it to a segment that was searched before
-			return at, in
-		}
-	}
-}
-
-// findOnce looks for a waiting payload in the segments that there are now, each of which is pinned
-// until it was searched. It returns the payload's slot and all slots of its segment; in is nil if it
-// was not found. swaps is how many compactions had ended before.
-func (s *Spool) findOnce(id record.BatchID) (at placed, in []placed, swaps int) {
-	s.mu.Lock()
-	segments, swaps := slices.Clone(s.segments), s.swaps
-	for _, g := range segments {
-		g.pins++
-	}
-	s.mu.Unlock()
-	for _, g := range segments {
-		if in == nil {
-			all, _ := s.all(g)
-			if i := slices.IndexFunc(all, func(e placed) bool { return e.id == id && s.waits(e) }); i >= 0 {
-				at, in = all[i], all
-			}
-		}
-		s.unpin(g)
-	}
-	return at, in, swaps
 }
 
 // readMeta reads a payload without its body from its frame of size bytes at the offset at, and checks

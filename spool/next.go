@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"slices"
 	"time"
 	"unique"
 
@@ -249,16 +250,20 @@ func (s *Spool) Done(id record.BatchID, _ record.Outcome) {
 		s.endOut(t)
 	}
 	s.mu.Unlock()
-	for t == nil {
-		at, all := s.find(id)
-		if all == nil {
-			return
-		}
-		if ended := s.endWaiting(at); ended {
-			s.refresh(all)
-			return
-		} // else a compaction has moved the payload, or somebody took it, meanwhile: look again
+	if t != nil {
+		return
 	}
+	done := false
+	_ = s.each(func(g *segment) error { // its function returns none
+		if done {
+			return nil
+		}
+		all, _ := s.all(g)
+		if done = slices.ContainsFunc(all, func(at placed) bool { return at.id == id && s.endWaiting(at) }); done {
+			s.refresh(all)
+		}
+		return nil
+	})
 }
 
 // finish ends a payload that was given out, also if it was returned since: it is not sent again, and
@@ -314,7 +319,7 @@ func (s *Spool) verify(g *segment) error {
 		}
 		return there, err
 	})
-	if err != nil && !lasts(err) && !errors.Is(err, errIndex) {
+	if passable(err) != nil {
 		return err
 	}
 	s.lose(g, there, err)

@@ -72,8 +72,22 @@ func (s *Spool) frames(g *segment, fn func(f *durable.Found, p *record.Payload, 
 // lasts reports whether a read error is permanent (damage, a missing file, a bad sector),
 // so that another try would meet it again.
 func lasts(err error) bool {
-	return errors.Is(err, durable.ErrDamaged) || errors.Is(err, fs.ErrNotExist) ||
-		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
+	return errors.Is(err, durable.ErrDamaged) || errors.Is(err, fs.ErrNotExist) || brokenDisk(err)
+}
+
+// brokenDisk reports whether err is an error of the medium (EIO, EUCLEAN). Unlike other errors of
+// reading, the spool handles it like damage of the file.
+func brokenDisk(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
+}
+
+// passable returns nil for a read error that another try would meet again: it lasts, or says that
+// an index cannot be used. Other errors it returns as they are.
+func passable(err error) error {
+	if errors.Is(err, errIndex) || lasts(err) {
+		return nil
+	}
+	return err
 }
 
 // The slots of a route that are read ahead: fewer where there are many routes.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"unique"
 
 	"kusto-agent/internal/durable"
@@ -211,15 +210,6 @@ func (r *recovery) short(g *segment) error {
 	return nil
 }
 
-// passable returns nil for an error that only says that the index cannot be used, and any
-// other error as it is.
-func passable(err error) error {
-	if errors.Is(err, errIndex) || lasts(err) {
-		return nil
-	}
-	return err
-}
-
 // orphaned reports the payloads of indexes whose segment is missing or unreadable as missing. The
 // error is one of reading; an index that cannot be used is none.
 func (r *recovery) orphaned() error {
@@ -290,12 +280,6 @@ func (r *recovery) header(g *segment) error {
 	}
 	w.record = max(w.record, h.FirstRecord)
 	return nil
-}
-
-// brokenDisk reports whether err is an error of the medium (EIO, EUCLEAN). Unlike other errors of
-// reading, the spool handles it like damage of the file.
-func brokenDisk(err error) bool {
-	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EUCLEAN)
 }
 
 // survey reads the metas of all payloads of a segment that has no usable index, adds them to the
@@ -399,10 +383,7 @@ func (r *recovery) tail(g *segment, rep *durable.Report) error {
 			failed = err
 		}
 	})
-	if err != nil && lasts(err) {
-		err = nil // survey has reported it
-	}
-	return errors.Join(err, failed)
+	return errors.Join(passable(err), failed) // what is passable survey has reported
 }
 
 // dedupe finds payloads of which several copies are in the folder, and ends all but one of them. A

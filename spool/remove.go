@@ -1,10 +1,6 @@
 package spool
 
-import (
-	"errors"
-
-	"kusto-agent/internal/record"
-)
+import "kusto-agent/internal/record"
 
 // Remove gives up waiting payloads by their ids, and returns how many payloads and records that
 // were. OnDrop is called for each of them, with record.DropRemoved, before Remove returns. busy
@@ -18,9 +14,6 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 	}
 	again := true
 	for pass := 0; again && pass < passes && len(wanted) > 0; pass++ {
-		s.mu.Lock()
-		swaps := s.swaps
-		s.mu.Unlock()
 		err = s.each(func(g *segment) error {
 			return s.removeFrom(g, wanted, func(p *record.Payload) {
 				delete(wanted, p.ID)
@@ -29,7 +22,7 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 			})
 		})
 		s.mu.Lock()
-		again = err == nil && (s.swaps != swaps || s.anyBack(wanted)) // moved by a compaction, or returned, after the search
+		again = err == nil && s.anyBack(wanted) // returned after the search
 		s.mu.Unlock()
 	}
 	s.mu.Lock()
@@ -59,11 +52,8 @@ func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
 // Body. Payloads that cannot be read stay, which is no error. The error is one of reading.
 func (s *Spool) removeFrom(g *segment, wanted map[record.BatchID]bool, fn func(*record.Payload)) error {
 	all, err := s.all(g)
-	if errors.Is(err, errIndex) || err != nil && lasts(err) {
-		return nil // Next reports payloads that cannot be read when it comes to them
-	}
 	if err != nil {
-		return err
+		return passable(err) // Next reports payloads that cannot be read when it comes to them
 	}
 	var found []placed
 	for _, at := range all {
@@ -75,13 +65,9 @@ func (s *Spool) removeFrom(g *segment, wanted map[record.BatchID]bool, fn func(*
 		return nil
 	}
 	defer s.refresh(all)
-	err = s.scanSlots(g, found, func(at placed, p *record.Payload) {
+	return passable(s.scanSlots(g, found, func(at placed, p *record.Payload) {
 		if s.endWaiting(at) {
 			fn(own(p))
 		}
-	})
-	if err != nil && lasts(err) {
-		return nil
-	}
-	return err
+	}))
 }

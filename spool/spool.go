@@ -165,7 +165,6 @@ type Spool struct {
 	mu       sync.Mutex
 	segments []*segment // in the order of their places
 	next     uint64     // number of the next one
-	swaps    int        // how often a compaction put one in the place of others
 	walks    int        // of each that are under way
 	lanes    map[route]*lane
 	out      map[record.BatchID]*taken // given out, or returned since

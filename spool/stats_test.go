@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -48,11 +49,12 @@ func statsOf(s *Spool) heldStats {
 // may have it.
 func (s *Spool) Has(id record.BatchID) bool {
 	s.mu.Lock()
-	out := s.out[id] != nil
+	has := s.out[id] != nil
 	s.mu.Unlock()
-	if out {
-		return true
-	}
-	_, all := s.find(id)
-	return all != nil
+	_ = s.each(func(g *segment) error {
+		all, err := s.all(g)
+		has = has || slices.ContainsFunc(all, func(at placed) bool { return at.id == id && s.waits(at) })
+		return err
+	})
+	return has
 }
