@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"unique"
 
 	"kusto-agent/internal/durable"
@@ -75,13 +73,9 @@ func (s *Spool) readFolder() (*Recovery, error) {
 		return nil, err
 	}
 	s.next = 1
-	seen := map[uint64]bool{}
-	for _, l := range []listing{files, aside} {
-		for seq := range l.numbers() {
-			seen[seq] = true
-		}
-	}
-	r.out.Segments = slices.Sorted(maps.Keys(seen))
+	r.out.Segments = slices.Concat(files.numbers, aside.numbers)
+	slices.Sort(r.out.Segments)
+	r.out.Segments = slices.Compact(r.out.Segments)
 	for _, g := range aside.segments { // a new segment of this number, moved there, would replace it
 		s.next = max(s.next, g.seq+1)
 	}
@@ -125,12 +119,9 @@ func (s *Spool) readFolder() (*Recovery, error) {
 // segment reads the first part of a segment's index (its tables, not the entries of the payloads)
 // or, if there is no usable index, the segment itself.
 func (r *recovery) segment(g *segment) error {
-	if r.files.indexes[g.name] {
-		switch known, err := r.indexed(g); {
-		case err != nil:
+	if r.files.indexes[g.name] != nil {
+		if known, err := r.indexed(g); known || err != nil {
 			return err
-		case known:
-			return nil
 		}
 	}
 	return r.reread(g)
@@ -138,7 +129,7 @@ func (r *recovery) segment(g *segment) error {
 
 // reread reads the frames of a segment because its index, if it has one, cannot be used.
 func (r *recovery) reread(g *segment) error {
-	if r.files.indexes[g.name] {
+	if r.files.indexes[g.name] != nil {
 		r.s.o.Logger.Warn("index of a spool segment cannot be used; the agent reads the whole segment instead", "file", g.name)
 	}
 	return r.survey(g)
@@ -220,21 +211,14 @@ func (r *recovery) orphaned() error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.files.indexes)) {
-		seq, _ := strconv.ParseUint(strings.TrimSuffix(name, suffix), 16, 64)
-		s.next = max(s.next, seq+1)
-		g := newSegment(name, seq)
+		g := r.files.indexes[name]
+		s.next = max(s.next, g.seq+1)
 		r.orphans = append(r.orphans, name+suffixOfIndex)
 		r.out.Lost = true
 		x, err := openIndex(s.o.FS, s.path(name+suffixOfIndex), g)
 		if err == nil {
-			i, done := 0, 0 // the index has the entries of g.order[0] first, then those of order[1], …
-			err = x.read(g, 0, x.n, func(e *slot) {
-				for g.order[i].n <= done {
-					i, done = i+1, 0
-				}
-				done++
-				r.out.miss(g.order[i], e)
-			})
+			g.index = x
+			err = s.eachSlot(g, r.out.miss)
 			x.f.Close()
 		}
 		if err := passable(err); err != nil {

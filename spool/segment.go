@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,9 +212,10 @@ func (s *Spool) eachSlot(g *segment, fn func(sh *share, e *slot)) error {
 
 // listing is what a folder holds.
 type listing struct {
-	segments []*segment      // oldest first
-	indexes  map[string]bool // by the name of their segment
-	temp     []string        // what a crash left unfinished
+	segments []*segment          // oldest first
+	indexes  map[string]*segment // the segments that have an index, there or not, by name
+	numbers  []uint64            // of all of these, in no order
+	temp     []string            // what a crash left unfinished
 }
 
 // listSegments sorts the names in the folder of a spool into segments, indexes and
@@ -229,7 +229,7 @@ func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.indexes = map[string]bool{}
+	l.indexes = map[string]*segment{}
 	for _, name := range names { // sorted, and numbers of a fixed width: the oldest segment comes first
 		base, isTemp := strings.CutSuffix(name, durable.TempSuffix)
 		base, isIndex := strings.CutSuffix(base, suffixOfIndex)
@@ -240,27 +240,10 @@ func listSegments(fsys durable.FS, dir string) (l listing, err error) {
 		case isTemp:
 			l.temp = append(l.temp, name)
 		case isIndex:
-			l.indexes[base] = true
+			l.indexes[base], l.numbers = newSegment(base, seq), append(l.numbers, seq)
 		default:
-			l.segments = append(l.segments, newSegment(name, seq))
+			l.segments, l.numbers = append(l.segments, newSegment(name, seq)), append(l.numbers, seq)
 		}
 	}
 	return l, nil
-}
-
-// numbers yields the numbers of the segments in the listing, and also those of the indexes, whether
-// their segment is there or not.
-func (l *listing) numbers() iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		for _, g := range l.segments {
-			if !yield(g.seq) {
-				return
-			}
-		}
-		for name := range l.indexes {
-			if seq, err := strconv.ParseUint(strings.TrimSuffix(name, suffix), 16, 64); err == nil && !yield(seq) {
-				return
-			}
-		}
-	}
 }
