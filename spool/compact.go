@@ -107,7 +107,6 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 		first = w.out.NextRecord()
 	}
 	h = s.newNumber()
-	head := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: h.seq, Agent: w.agent, FirstRecord: first, Created: s.o.Now()}
 	room := int64(0)
 	s.mu.Lock() // payloads end meanwhile
 	h.place, h.base, h.agreed = run[0].place, run[0].base, true
@@ -117,13 +116,8 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 		h.base = min(h.base, g.base)
 	}
 	s.mu.Unlock()
-	var out *durable.Segment
-	err = w.disk(func() (err error) {
-		out, err = durable.Create(s.o.FS, s.path(h.name), head, room+overhead)
-		return err
-	})
+	out, err := w.create(h, first, room)
 	if err != nil {
-		w.discard(h.name)
 		return nil, nil, err
 	}
 	for _, g := range run {
@@ -131,11 +125,8 @@ func (w *writer) copyRest(run []*segment) (h *segment, moves []move, err error) 
 			break
 		}
 	}
-	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
-	for _, step := range []func() error{func() error { return out.Append(seal) }, out.Sync, out.Close} {
-		if err == nil {
-			err = w.disk(step)
-		}
+	if err == nil {
+		err = w.seal(out)
 	}
 	if err != nil { // its payloads are all in the old segments as well
 		_ = w.disk(func() error { return errors.Join(out.Close(), s.o.FS.Remove(s.path(h.name))) })

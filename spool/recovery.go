@@ -466,11 +466,7 @@ func (r *recovery) tidy() {
 		}
 	}
 	for g, end := range r.excess { // frames of a failed write: a scan without the index must not take them for valid ones
-		if trim(s.o.FS, s.path(g.name), end) == nil {
-			s.mu.Lock()
-			g.size = end
-			s.mu.Unlock()
-		}
+		_ = s.w.trim(g, end)
 	}
 	for _, g := range s.segments {
 		end, surveyed := r.content[g]
@@ -489,10 +485,8 @@ func (r *recovery) tidy() {
 // after the offset end, where its content ends. record is the id of the next record. The index comes
 // first: a segment without an index that is shorter than the space it had allocated counts as cut.
 func (s *Spool) closeEnd(g *segment, end int64, record uint64) {
-	if s.writeIndex(g, end, record) == nil && end < g.size && trim(s.o.FS, s.path(g.name), end) == nil {
-		s.mu.Lock()
-		g.size = end
-		s.mu.Unlock()
+	if s.writeIndex(g, end, record) == nil && end < g.size {
+		_ = s.w.trim(g, end)
 	}
 }
 
@@ -516,8 +510,8 @@ func (w *writer) settleDoubts() {
 	}
 	if err := w.s.o.BeforeUnlink(); err != nil {
 		for _, d := range w.doubted {
-			if noSpace(err) {
-				w.giveBack(d.g, d.end)
+			if noSpace(err) && d.end < d.g.size {
+				_ = w.trim(d.g, d.end)
 			}
 		}
 		w.lookAgain()
@@ -533,18 +527,4 @@ func (w *writer) settleDoubts() {
 		}
 	}
 	w.doubted = nil
-}
-
-// giveBack frees the disk space of a segment file after the offset end. If that fails,
-// the space stays allocated, and the segment is as it was.
-func (w *writer) giveBack(g *segment, end int64) {
-	w.s.mu.Lock()
-	done := g.size <= end
-	w.s.mu.Unlock()
-	if done || w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), end) }) != nil {
-		return
-	}
-	w.s.mu.Lock()
-	g.size = end
-	w.s.mu.Unlock()
 }

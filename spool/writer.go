@@ -358,19 +358,17 @@ func (w *writer) rotate(size int64) error {
 	// too, such as the journal.
 	room := max(size, min(s.segmentSize(), -w.shortOfQuota(0), -w.shortOfDisk(0)/2))
 	g := s.newNumber()
-	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: g.seq, Agent: w.agent, FirstRecord: w.record, Created: s.o.Now()}
 	err := w.disk(func() (err error) {
 		if err = durable.MkdirAll(s.o.FS, s.dir); err == nil {
 			err = w.lockFolder()
 		}
-		if err == nil {
-			w.out, err = durable.Create(s.o.FS, s.path(g.name), h, room+overhead)
-		}
 		return err
 	})
+	if err == nil {
+		w.out, err = w.create(g, w.record, room)
+	}
 	if err != nil {
 		w.out = nil
-		w.discard(g.name)
 		return err
 	}
 	w.seg, w.limit, w.aside, w.used = g, w.out.Size()+room, 0, time.Now()
@@ -384,9 +382,30 @@ func (w *writer) rotate(size int64) error {
 	return nil
 }
 
-// discard removes the temporary file of a segment that could not be created.
-func (w *writer) discard(name string) {
-	_ = w.disk(func() error { return w.s.o.FS.Remove(w.s.path(name + durable.TempSuffix)) })
+// create creates the file of segment g, with room for so many bytes of frames. Its first record gets
+// the id record. After an error nothing of the file is left, if the disk lets it be removed.
+func (w *writer) create(g *segment, record uint64, room int64) (out *durable.Segment, err error) {
+	s := w.s
+	h := durable.Header{Kind: kind, Major: major, Minor: minor, Seq: g.seq, Agent: w.agent, FirstRecord: record, Created: s.o.Now()}
+	err = w.disk(func() (err error) {
+		out, err = durable.Create(s.o.FS, s.path(g.name), h, room+overhead)
+		return err
+	})
+	if err != nil {
+		_ = w.disk(func() error { return s.o.FS.Remove(s.path(g.name + durable.TempSuffix)) })
+	}
+	return out, err
+}
+
+// seal ends a segment: it appends the seal (the mark of a clean end), syncs the file and closes it.
+func (w *writer) seal(out *durable.Segment) (err error) {
+	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
+	for _, step := range []func() error{func() error { return out.Append(seal) }, out.Sync, out.Close} {
+		if err == nil {
+			err = w.disk(step)
+		}
+	}
+	return err
 }
 
 // grown takes over the size of the current segment's file into w.seg.size, which counts for max_size.
@@ -412,26 +431,17 @@ func (w *writer) abandon(err error) error {
 func (w *writer) leave() {
 	g, size := w.seg, w.out.Synced()
 	_ = w.s.writeIndex(g, size, w.out.NextRecord())
-	if err := w.disk(func() error { return trim(w.s.o.FS, w.s.path(g.name), size) }); err != nil {
-		// All that was allocated stays in use.
-		size = w.limit + overhead
+	if w.trim(g, size) != nil {
+		size = w.limit + overhead // all that was allocated stays in use
 	}
 	w.forget(size)
 }
 
-// retire finishes the current segment, in which everything is synced: it appends the seal (the mark
-// of a clean end), closes the file and writes the index. After an error the segment is left as after
+// retire finishes the current segment, in which everything is synced: it seals the file and writes the
+// index. After an error the segment is left as after
 // a failed write; its payloads are on disk all the same. Afterwards there is no current segment.
 func (w *writer) retire() error {
-	seal := durable.Frame{Type: typeSeal, Flags: durable.Optional}
-	err := w.disk(func() error { return w.out.Append(seal) })
-	if err == nil {
-		err = w.disk(w.out.Sync)
-	}
-	if err == nil {
-		err = w.disk(w.out.Close)
-	}
-	if err != nil {
+	if err := w.seal(w.out); err != nil {
 		w.log.Warn("spool segment could not be finished and closed; its payloads are on disk and are still sent, new payloads go to another segment", "file", w.seg.name, "err", err)
 		w.leave()
 		return err
@@ -462,14 +472,22 @@ func (w *writer) forget(size int64) {
 	w.out, w.seg, w.aside = nil, nil, 0
 }
 
-// trim truncates a file to size bytes.
-func trim(fsys durable.FS, path string, size int64) error {
-	f, err := fsys.Open(path, os.O_RDWR)
-	if err != nil {
-		return err
+// trim cuts the file of a segment that is not written any more to its first size bytes. After an error
+// it counts with the size it had.
+func (w *writer) trim(g *segment, size int64) error {
+	err := w.disk(func() error {
+		f, err := w.s.o.FS.Open(w.s.path(g.name), os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Truncate(size), f.Close())
+	})
+	if err == nil {
+		w.s.mu.Lock()
+		g.size = size
+		w.s.mu.Unlock()
 	}
-	err = f.Truncate(size)
-	return errors.Join(err, f.Close())
+	return err
 }
 
 // tell notes whether payloads can be written, for Health and the time of the next try: nil, or the
