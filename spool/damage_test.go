@@ -114,10 +114,10 @@ func TestOneFlippedBit(t *testing.T) {
 func TestFrameOfAnotherPayload(t *testing.T) {
 	disk, name, at := three(t, true)
 	r := bytes.NewReader(disk.Content(name))
-	if p, err := readFrame(r, at[0], at[1]-at[0], batchID(1)); err != nil || p.ID != batchID(1) {
+	if p, err := readFrame(r, at[0], at[1]-at[0], batchID(1), true); err != nil || p.ID != batchID(1) {
 		t.Fatalf("the first: %+v, %v", p, err)
 	}
-	if p, err := readFrame(r, at[0], at[1]-at[0], batchID(2)); !errors.Is(err, durable.ErrDamaged) {
+	if p, err := readFrame(r, at[0], at[1]-at[0], batchID(2), true); !errors.Is(err, durable.ErrDamaged) {
 		t.Errorf("asked for the second, the frame of the first gives %+v, %v", p, err)
 	}
 }
@@ -129,7 +129,7 @@ func TestOneFlippedBitWhileOpen(t *testing.T) {
 	for bit := range len(whole) * 8 {
 		b := bytes.Clone(whole)
 		b[bit/8] ^= 1 << (bit % 8)
-		p, err := readFrame(bytes.NewReader(b), 0, int64(len(b)), batchID(1))
+		p, err := readFrame(bytes.NewReader(b), 0, int64(len(b)), batchID(1), true)
 		if err == nil && !bytes.Equal(p.Body, payload(1, here).Body) || err != nil && p != nil && p.Body != nil {
 			t.Fatalf("bit %d: another body, %v", bit, err)
 		}

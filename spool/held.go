@@ -2,9 +2,6 @@ package spool
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"slices"
 
@@ -170,7 +167,7 @@ func (w *walk) meet(g *segment, found []placed, passed map[string]int) error {
 			f, err = s.o.FS.Open(s.path(g.name), 0)
 		}
 		if err == nil {
-			p, err = readMeta(f, at.offset(), at.length(), at.id)
+			p, err = readFrame(f, at.offset(), at.length(), at.id, false)
 		}
 		switch {
 		case err != nil && !lasts(err):
@@ -339,27 +336,5 @@ func (s *Spool) unpin(g *segment) {
 	s.mu.Unlock()
 	if dead {
 		s.disk.Wake()
-	}
-}
-
-// readMeta reads a payload without its body from its frame of size bytes at the offset at, and checks
-// that it has this id. If it is damaged or another one, the error is durable.ErrDamaged.
-func readMeta(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
-	const most = 1 << 10 // of the bytes that are read at first: a meta is seldom longer
-	for n := min(most, size); ; n = size {
-		b := make([]byte, n)
-		got, err := f.ReadAt(b, at)
-		if int64(got) < n && err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("read spooled payload: %w", err)
-		}
-		meta, _, ok := cut(b[:got])
-		if !ok && n < size && int64(got) == n { // the meta is longer: read the whole frame
-			continue
-		}
-		p, _, err := decodeMeta(meta)
-		if !ok || err != nil || p.ID != id {
-			return nil, fmt.Errorf("read spooled payload: %w", errors.Join(err, durable.ErrDamaged))
-		}
-		return own(p), nil
 	}
 }

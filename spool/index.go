@@ -124,23 +124,14 @@ func (g *segment) newSlot(p *record.Payload, spooled int64) slot {
 
 // input returns the number of an input in the table of the segment, which it adds if it is
 // new.
-func (g *segment) input(name string) uint32 {
-	n := names{g.inputs}
-	i := n.place(name)
-	g.inputs = n.all
-	return i
-}
+func (g *segment) input(name string) uint32 { return place(&g.inputs, name) }
 
-// names is a table of inputs.
-type names struct{ all []string }
-
-// place returns the position of a name in the table, to which it adds the name if it is
-// new.
-func (n *names) place(name string) uint32 {
-	i := slices.Index(n.all, name)
+// place returns the position of a name in a table, to which it adds the name if it is new.
+func place(table *[]string, name string) uint32 {
+	i := slices.Index(*table, name)
 	if i < 0 {
-		i = len(n.all)
-		n.all = append(n.all, name)
+		i = len(*table)
+		*table = append(*table, name)
 	}
 	return uint32(i)
 }
@@ -165,7 +156,7 @@ func indexCost(p *record.Payload) (n int64) {
 func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead time.Duration) (b []byte) {
 	routes := &wire.Writer{}
 	routes.Uint(uint64(len(g.order)))
-	inputs := names{slices.Clone(g.inputs)} // and those that are in mixes alone
+	inputs := slices.Clone(g.inputs) // and those that are in mixes alone
 	marked := 0
 	for _, sh := range g.order {
 		r := sh.to.Value()
@@ -176,8 +167,8 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 		marked += g.writeSums(routes, &inputs, sh.slots)
 	}
 	t := &wire.Writer{}
-	t.Uint(uint64(len(inputs.all)))
-	for _, in := range inputs.all {
+	t.Uint(uint64(len(inputs)))
+	for _, in := range inputs {
 		t.String(in)
 	}
 	t.B = append(t.B, routes.B...)
@@ -224,7 +215,7 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 // writeSums writes the totals of the slots (index entries) of one route to t: bytes, the oldest time,
 // and records by input. It adds inputs that are new to inputs. It returns how many slots are marked
 // (the body is damaged, or the payload replaces another).
-func (g *segment) writeSums(t *wire.Writer, inputs *names, slots []slot) (marked int) {
+func (g *segment) writeSums(t *wire.Writer, inputs *[]string, slots []slot) (marked int) {
 	bytes, oldest := int64(0), uint32(1<<32-1)
 	var total share
 	for i := range slots {
@@ -240,7 +231,7 @@ func (g *segment) writeSums(t *wire.Writer, inputs *names, slots []slot) (marked
 	t.Uint(uint64(oldest))
 	t.Uint(uint64(len(total.sums)))
 	for _, c := range total.sums {
-		t.Uint(uint64(inputs.place(c.input)))
+		t.Uint(uint64(place(inputs, c.input)))
 		t.Int(int64(c.records))
 	}
 	return marked

@@ -102,5 +102,5 @@ func (e Entry) load(fsys durable.FS, dir string) (*record.Payload, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readFrame(f, e.Offset, e.Size, e.Payload.ID)
+	return readFrame(f, e.Offset, e.Size, e.Payload.ID, true)
 }

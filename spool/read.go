@@ -12,6 +12,7 @@ import (
 	"time"
 	"unique"
 
+	"kusto-agent/internal/diskwriter"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 )
@@ -211,7 +212,7 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 		return
 	}
 	var ids []record.BatchID
-	sum := sums{}
+	var gone share
 	s.mu.Lock()
 	for i := range all {
 		at := &all[i]
@@ -226,7 +227,8 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 			continue
 		}
 		ids = append(ids, at.id)
-		sum.add(at.sh, &at.slot, 1)
+		g.counts(&at.slot, gone.sum)
+		gone.to = at.sh.to
 		if t != nil {
 			s.endOut(t)
 		} else {
@@ -236,7 +238,7 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 	g.damaged = g.damaged || len(ids) > 0
 	s.mu.Unlock()
 	if len(ids) > 0 {
-		s.tellLost(g, ids, sum.payload(), cause)
+		s.tellLost(g, ids, &gone, cause)
 	}
 }
 
@@ -244,7 +246,7 @@ func (s *Spool) lose(g *segment, there bits, cause error) {
 // its index nor its frames can be read. It reports them with Options.OnLost: their number of
 // records by input, but only the ids of those that had been returned.
 func (s *Spool) loseAll(g *segment, cause error) {
-	sum := sums{}
+	var gone share
 	var ids []record.BatchID
 	s.mu.Lock()
 	kept := map[*share][]count{}
@@ -254,7 +256,8 @@ func (s *Spool) loseAll(g *segment, cause error) {
 			continue
 		}
 		ids = append(ids, t.id)
-		sum.add(t.sh, &t.slot, 1)
+		g.counts(&t.slot, gone.sum)
+		gone.to = t.sh.to
 		s.endOut(t)
 	}
 	for _, sh := range g.order { // of the others only the totals are known
@@ -262,7 +265,8 @@ func (s *Spool) loseAll(g *segment, cause error) {
 			sh.sum(c.input, -c.records)
 		}
 		for _, c := range sh.sums {
-			sum.put(sh.to, c.input, c.records)
+			gone.sum(c.input, c.records)
+			gone.to = sh.to
 		}
 		if sh.sums = kept[sh]; sh.waiting > 0 {
 			l := s.lane(sh.to)
@@ -273,79 +277,38 @@ func (s *Spool) loseAll(g *segment, cause error) {
 	}
 	g.damaged, g.lost = true, true
 	s.mu.Unlock()
-	s.tellLost(g, ids, sum.payload(), cause)
+	s.tellLost(g, ids, &gone, cause)
 }
 
 // tellLost logs that payloads of a segment are lost, because of cause, and reports them with
-// Options.OnLost. what has their number of records by input; ids may lack some of them.
-func (s *Spool) tellLost(g *segment, ids []record.BatchID, what *record.Payload, cause error) {
+// Options.OnLost. lost has the sums of their records and the route of one of them; ids may lack some.
+func (s *Spool) tellLost(g *segment, ids []record.BatchID, lost *share, cause error) {
+	var to record.Route
+	if lost.to != (route{}) {
+		to = lost.to.Value()
+	}
+	what := unreadable(record.BatchID{}, to, slices.DeleteFunc(lost.sums, func(c count) bool { return c.records <= 0 }))
 	s.o.Logger.Error("spooled payloads are gone or unreadable; the agent reads their records again from the source files where it can", "file", g.name, "batches", len(ids), "records", what.Records, "err", cause)
 	s.o.OnLost(ids, what)
 	s.disk.Wake()
-}
-
-// sums adds up the lost records by input. Of their routes it keeps the last one only.
-type sums struct {
-	by map[string]int
-	to route
-}
-
-// put adds n records of an input, which may be negative, to the sums. to is their route; it replaces the
-// route of the call before, since one route is enough for the report.
-func (s *sums) put(to route, input string, n int) {
-	if s.by == nil {
-		s.by = map[string]int{}
-	}
-	s.by[input] += n
-	s.to = to
-}
-
-// add adds the records of the payload with index entry e to the sums, or subtracts them if sign is -1.
-func (s *sums) add(sh *share, e *slot, sign int) {
-	sh.g.counts(e, func(input string, n int) { s.put(sh.to, input, sign*n) })
-}
-
-// payload returns a stand-in for payloads that cannot be read. It has no id and no body, only one of
-// their routes and the number of records of each input, so that these records can be counted as lost.
-func (s *sums) payload() *record.Payload {
-	var by []count
-	for input, n := range s.by {
-		if n > 0 {
-			by = append(by, count{input, n})
-		}
-	}
-	var to record.Route
-	if s.by != nil {
-		to = s.to.Value()
-	}
-	return unreadable(record.BatchID{}, to, by)
 }
 
 // patiently calls a function that reads from the disk, and returns record.ErrStalled if it
 // takes longer than Options.Stall; the call goes on by itself. While a call hangs, later
 // calls return record.ErrStalled at once.
 func patiently[T any](s *Spool, call func() (T, error)) (got T, err error) {
-	s.mu.Lock()
-	hung := s.hung > 0
-	s.mu.Unlock()
-	if hung {
+	if s.hangers(0) > 0 {
 		return got, record.ErrStalled
 	}
-	type answer struct {
-		got T
-		err error
-	}
-	done := make(chan answer, 1)
+	done := make(chan error, 1)
+	var answer T
 	go func() { // started here, ends when the disk answers; waited for until Stall
-		got, err := call()
-		done <- answer{got, err}
+		var err error
+		answer, err = call()
+		done <- err
 	}()
-	timer := time.NewTimer(s.o.Stall)
-	defer timer.Stop()
-	select {
-	case a := <-done:
-		return a.got, a.err
-	case <-timer.C:
+	if err, ok := diskwriter.Wait(done, s.o.Stall); ok {
+		return answer, err
 	}
 	if s.hangers(1) == 1 {
 		s.o.Logger.Error("spool read failed: its disk does not respond, spooled payloads wait", "folder", s.dir, "fix", "check the disk of spool.dir: is it mounted, does dmesg name errors")
@@ -385,32 +348,44 @@ func (s *Spool) read(g *segment, e *slot) (*record.Payload, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readFrame(f, e.offset(), e.length(), e.id)
+	return readFrame(f, e.offset(), e.length(), e.id, true)
 }
 
-// readFrame reads the payload with this id from its frame of size bytes at the offset at. If only
-// its body is damaged, it returns the payload without body and errBody; if more is damaged or the
-// id differs, durable.ErrDamaged. The layout of a frame is that of package durable.
-func readFrame(f io.ReaderAt, at, size int64, id record.BatchID) (*record.Payload, error) {
-	b := make([]byte, size)
-	n, err := f.ReadAt(b, at)
-	if int64(n) < size && err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read spooled payload: %w", err)
+// readFrame reads the payload with this id from its frame of size bytes at the offset at; its body only
+// if body is set. If only the body is damaged, it returns the payload without it and errBody; if more
+// is damaged or the id differs, durable.ErrDamaged. The layout of a frame is that of package durable.
+func readFrame(f io.ReaderAt, at, size int64, id record.BatchID, body bool) (*record.Payload, error) {
+	const most = 1 << 10 // of the bytes that are read at first for a meta, which is seldom longer
+	n := size
+	if !body {
+		n = min(most, size)
 	}
-	meta, body, ok := cut(b[:n])
-	if !ok {
-		return nil, fmt.Errorf("read spooled payload: %w", durable.ErrDamaged)
+	for ; ; n = size {
+		b := make([]byte, n)
+		got, err := f.ReadAt(b, at)
+		if int64(got) < n && err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("read spooled payload: %w", err)
+		}
+		meta, rest, ok := cut(b[:got])
+		if !ok && n < size && int64(got) == n { // the meta is longer: read the whole frame
+			continue
+		}
+		if !ok {
+			return nil, fmt.Errorf("read spooled payload: %w", durable.ErrDamaged)
+		}
+		p, _, err := decodeMeta(meta)
+		if err != nil || p.ID != id {
+			return nil, fmt.Errorf("read spooled payload: %w", errors.Join(err, durable.ErrDamaged))
+		}
+		own(p)
+		if body && rest == nil {
+			return p, errBody
+		}
+		if body {
+			p.Body = rest
+		}
+		return p, nil
 	}
-	p, _, err := decodeMeta(meta)
-	if err != nil || p.ID != id {
-		return nil, fmt.Errorf("read spooled payload: %w", errors.Join(err, durable.ErrDamaged))
-	}
-	own(p)
-	if body == nil {
-		return p, errBody
-	}
-	p.Body = body
-	return p, nil
 }
 
 // cut returns the meta and the body of the frame with the bytes b, both as parts of b. ok is false
