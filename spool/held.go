@@ -120,7 +120,7 @@ func (w *walk) segment(g *segment) error {
 func (w *walk) few(g *segment) (known bool, err error) {
 	s := w.s
 	s.mu.Lock()
-	marked, passed := g.index != nil && g.index.marked > 0, s.restOf(g)
+	marked, passed := g.index != nil && g.index.Marked > 0, s.restOf(g)
 	s.mu.Unlock()
 	if marked || w.asked != nil {
 		found, others, err := s.match(g, w.asked)

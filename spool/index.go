@@ -182,19 +182,10 @@ func encodeIndex(g *segment, agent [16]byte, end int64, record uint64, ahead tim
 	}
 	n := g.n
 	le := binary.LittleEndian
-	b = make([]byte, 0, indexHeader+len(t.B)+4+n*slotSize+(n/blockSlots+1)*4)
-	b = le.AppendUint32(b, indexMagic)
-	b = le.AppendUint16(b, indexVersion)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint64(b, g.seq)
-	b = append(b, agent[:]...)
-	b = le.AppendUint64(b, g.place)
-	b = le.AppendUint64(b, uint64(end))
-	b = le.AppendUint64(b, uint64(g.base+int64(ahead)))
-	b = le.AppendUint64(b, record)
-	b = le.AppendUint32(b, uint32(n))
-	b = le.AppendUint32(b, uint32(len(t.B)))
-	b = le.AppendUint32(b, uint32(marked))
+	b, _ = binary.Append(make([]byte, 0, indexHeader+len(t.B)+4+n*slotSize+(n/blockSlots+1)*4), le, &indexHead{
+		Magic: indexMagic, Version: indexVersion, Seq: g.seq, Agent: agent, Place: g.place, End: end, Base: g.base + int64(ahead),
+		Record: record, Payloads: uint32(n), Tables: uint32(len(t.B)), Marked: uint32(marked),
+	})
 	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	b = append(b, encodeToken(g.seq, [24]byte{})...)
 	b = append(b, t.B...)
@@ -297,17 +288,26 @@ func readSlot(b []byte) (e slot) {
 	return e
 }
 
+// indexHead is the beginning of an index, up to its checksum.
+type indexHead struct {
+	Magic                    uint32
+	Version, Zero            uint16
+	Seq                      uint64
+	Agent                    [16]byte
+	Place                    uint64
+	End                      int64  // of the content of the segment
+	Base                     int64  // see segment.base
+	Record                   uint64 // id of the record behind its last
+	Payloads, Tables, Marked uint32 // Marked: payloads with one of marks
+}
+
 // index is an open index file.
 type index struct {
+	indexHead
 	f      durable.File
-	seq    uint64
-	agent  [16]byte
-	blocks int64  // where the slots begin
-	n      int    // slots
-	end    int64  // of the content of the segment
-	record uint64 // id of the record behind its last
-	marked int    // payloads with one of marks
-	bytes  int64  // of the file
+	blocks int64 // where the slots begin
+	n      int   // slots
+	bytes  int64 // of the file
 }
 
 // openIndex opens an index, checks its header and fills in g, which is empty but for its name and
@@ -331,20 +331,20 @@ func openIndex(fsys durable.FS, path string, g *segment) (x *index, err error) {
 	if err := readFull(f, h[:], 0); err != nil {
 		return nil, err
 	}
-	// The offsets in h are those of the layout at the top of this file.
+	x = &index{f: f, bytes: size}
 	le := binary.LittleEndian
-	tables := int64(le.Uint32(h[68:]))
-	x = &index{f: f, seq: le.Uint64(h[8:]), blocks: indexHeader + tables + 4, n: int(le.Uint32(h[64:])), record: le.Uint64(h[56:]), marked: int(le.Uint32(h[72:])), end: int64(le.Uint64(h[40:])), bytes: size}
-	copy(x.agent[:], h[16:])
-	if le.Uint32(h[:]) != indexMagic || le.Uint16(h[4:]) != indexVersion || le.Uint32(h[76:]) != crc32.Checksum(h[:76], castagnoli) ||
-		x.seq != g.seq || size != x.blocks+indexBytes(x.n) {
+	_, _ = binary.Decode(h[:], le, &x.indexHead) // never fails: h is long enough
+	tables := int64(x.Tables)
+	x.n, x.blocks = int(x.Payloads), indexHeader+tables+4
+	if x.Magic != indexMagic || x.Version != indexVersion || le.Uint32(h[indexToken-4:]) != crc32.Checksum(h[:indexToken-4], castagnoli) ||
+		x.Seq != g.seq || size != x.blocks+indexBytes(x.n) {
 		return nil, fmt.Errorf("header of %q: %w", path, errIndex)
 	}
 	t := make([]byte, tables+4)
 	if err := readFull(f, t, indexHeader); err != nil {
 		return nil, err
 	}
-	g.place, g.base, g.n = le.Uint64(h[32:]), int64(le.Uint64(h[48:])), x.n
+	g.place, g.base, g.n = x.Place, x.Base, x.n
 	if crc32.Checksum(t[:tables], castagnoli) != le.Uint32(t[tables:]) || !g.readTables(t[:tables]) {
 		return nil, fmt.Errorf("tables of %q: %w", path, errIndex)
 	}
@@ -422,7 +422,7 @@ func (x *index) read(g *segment, first, n int, fn func(e *slot)) error {
 		for block := from; len(b) > 0; block++ {
 			k := min(blockSlots, last-block*blockSlots)
 			part := b[:k*slotSize]
-			if blockSum(part, x.seq, block) != binary.LittleEndian.Uint32(b[len(part):]) {
+			if blockSum(part, x.Seq, block) != binary.LittleEndian.Uint32(b[len(part):]) {
 				return fmt.Errorf("block %d: %w", block, errIndex)
 			}
 			for i := max(first-block*blockSlots, 0); i < k && n > 0; i, first, n = i+1, first+1, n-1 {

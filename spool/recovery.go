@@ -176,11 +176,11 @@ func (r *recovery) short(g *segment) error {
 	switch {
 	case x == nil:
 		return nil
-	case g.size > x.end:
-		r.excess[g] = x.end
+	case g.size > x.End:
+		r.excess[g] = x.End
 	}
-	r.s.w.record = max(r.s.w.record, x.record)
-	if g.size >= x.end {
+	r.s.w.record = max(r.s.w.record, x.Record)
+	if g.size >= x.End {
 		return nil
 	}
 	gone, cut := 0, 0
@@ -197,7 +197,7 @@ func (r *recovery) short(g *segment) error {
 	}
 	g.damaged, r.out.Lost = true, true
 	r.out.Missing = append(r.out.Missing, missing...)
-	r.problem("spool segment %s: %d bytes are missing at its end, and %d payloads of %d records with them", g.name, x.end-g.size, gone, cut)
+	r.problem("spool segment %s: %d bytes are missing at its end, and %d payloads of %d records with them", g.name, x.End-g.size, gone, cut)
 	return nil
 }
 
