@@ -38,25 +38,12 @@ type Sum struct {
 	Bytes   uint64 `json:"bytes"`
 }
 
-// books returns a copy of the account as Books, which shares no map with it. The caller holds the
-// lock of the ledger.
-func (a *account) books() Books {
-	quarantined := make(map[string]uint64, len(a.quarantined))
-	for reason, n := range a.quarantined {
-		quarantined[string(reason)] = n
+// clone returns a copy of the books that shares no map with them.
+func (b Books) clone() Books {
+	for _, m := range []*map[string]uint64{&b.Quarantined, &b.Dropped, &b.Filtered, &b.Changed} {
+		*m = maps.Clone(*m)
 	}
-	return Books{
-		Read:        a.read,
-		Restored:    a.restored,
-		Accepted:    a.accepted,
-		Pending:     a.pending,
-		Spooled:     a.spooled,
-		ReadBytes:   a.readBytes,
-		Quarantined: quarantined,
-		Dropped:     maps.Clone(a.dropped),
-		Filtered:    maps.Clone(a.filtered),
-		Changed:     maps.Clone(a.changed),
-	}
+	return b
 }
 
 // Check returns an error unless

@@ -39,35 +39,26 @@ const (
 // table, so that its accounts are shown before its first record.
 type Ledger struct {
 	mu     sync.Mutex
-	inputs map[string]*account // guarded by mu, and so are the accounts
-	tables map[Table]*Ends     // guarded by mu
-}
-
-// account is the running form of Books, with its reasons typed as the rooms
-// have them.
-type account struct {
-	read, restored, accepted, pending, spooled, readBytes uint64
-
-	quarantined                map[record.Reason]uint64
-	dropped, filtered, changed map[string]uint64
+	inputs map[string]*Books // guarded by mu, and so are the books
+	tables map[Table]*Ends   // guarded by mu
 }
 
 // New returns a ledger with no inputs.
-func New() *Ledger { return &Ledger{inputs: map[string]*account{}, tables: map[Table]*Ends{}} }
+func New() *Ledger { return &Ledger{inputs: map[string]*Books{}, tables: map[Table]*Ends{}} }
 
-// change calls f with the account of the input, with the lock held. An account that does not exist
-// yet is made.
-func (l *Ledger) change(input string, f func(*account)) {
+// change calls f with the books of the input, with the lock held. Books that do not exist yet are
+// made.
+func (l *Ledger) change(input string, f func(*Books)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f(l.account(input))
+	f(l.books(input))
 }
 
-// end counts a lot, records of one input for one table that have ended. It calls f with the account
-// of the input and the sums of the table, with the lock held. f changes the account and returns the
+// end counts a lot, records of one input for one table that have ended. It calls f with the books
+// of the input and the sums of the table, with the lock held. f changes the books and returns the
 // sum that the lot belongs to (accepted, quarantined or dropped); end adds the records and bytes to
 // that.
-func (l *Ledger) end(lot record.Lot, f func(*account, *Ends) *Sum) {
+func (l *Ledger) end(lot record.Lot, f func(*Books, *Ends) *Sum) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	table := Table{lot.Route.Database, lot.Route.Table}
@@ -76,65 +67,65 @@ func (l *Ledger) end(lot record.Lot, f func(*account, *Ends) *Sum) {
 		e = &Ends{}
 		l.tables[table] = e
 	}
-	s := f(l.account(lot.Input), e)
+	s := f(l.books(lot.Input), e)
 	s.Records += uint64(lot.Records)
 	s.Bytes += uint64(lot.Bytes)
 }
 
-// account returns the account of an input, and makes it if there is none yet. The caller holds mu.
-func (l *Ledger) account(input string) *account {
-	a := l.inputs[input]
-	if a == nil {
-		a = &account{
-			quarantined: map[record.Reason]uint64{},
-			dropped:     map[string]uint64{},
-			filtered:    map[string]uint64{},
-		}
-		l.inputs[input] = a
+// books returns the books of an input, and makes them if there are none yet. The caller holds mu.
+func (l *Ledger) books(input string) *Books {
+	b := l.inputs[input]
+	if b == nil {
+		b = &Books{Quarantined: map[string]uint64{}, Dropped: map[string]uint64{}, Filtered: map[string]uint64{}}
+		l.inputs[input] = b
 	}
-	return a
+	return b
+}
+
+// add adds records to the account of a reason, or of a rule. A reason gets an account with its first
+// record.
+func add[K ~string](accounts map[string]uint64, reason K, records int) {
+	if records > 0 {
+		accounts[string(reason)] += uint64(records)
+	}
 }
 
 // Read counts records that were read from files and are pending from now on, and the bytes that
 // were read. Filtered and rejected records are counted by their own methods, but their bytes are
 // counted here, with records 0 if no others were read.
 func (l *Ledger) Read(input string, records int, bytes int64) {
-	l.change(input, func(a *account) {
-		a.read += uint64(records)
-		a.pending += uint64(records)
-		a.readBytes += uint64(bytes)
+	l.change(input, func(b *Books) {
+		b.Read += uint64(records)
+		b.Pending += uint64(records)
+		b.ReadBytes += uint64(bytes)
 	})
 }
 
 // Filtered counts records that were read but are not sent, for this reason: for example headers,
 // blank lines, or what a rule leaves out. They are never pending.
 func (l *Ledger) Filtered(input, reason string, records int) {
-	l.change(input, func(a *account) {
-		a.read += uint64(records)
-		if records > 0 {
-			a.filtered[reason] += uint64(records)
-		}
+	l.change(input, func(b *Books) {
+		b.Read += uint64(records)
+		add(b.Filtered, reason, records)
 	})
 }
 
 // Changed counts records that this rule has changed. They stay in the accounts that they are in.
 func (l *Ledger) Changed(input, rule string, records int) {
-	l.change(input, func(a *account) {
-		if a.changed == nil {
-			a.changed = map[string]uint64{}
+	l.change(input, func(b *Books) {
+		if b.Changed == nil {
+			b.Changed = map[string]uint64{}
 		}
-		a.changed[rule] += uint64(records)
+		b.Changed[rule] += uint64(records)
 	})
 }
 
 // Rejected counts records that were read and refused by the agent itself, for this reason, and are
 // in quarantine. They are never pending.
 func (l *Ledger) Rejected(lot record.Lot, reason record.Reason) {
-	l.end(lot, func(a *account, e *Ends) *Sum {
-		a.read += uint64(lot.Records)
-		if lot.Records > 0 {
-			a.quarantined[reason] += uint64(lot.Records)
-		}
+	l.end(lot, func(b *Books, e *Ends) *Sum {
+		b.Read += uint64(lot.Records)
+		add(b.Quarantined, reason, lot.Records)
 		return &e.Quarantined
 	})
 }
@@ -143,18 +134,18 @@ func (l *Ledger) Rejected(lot record.Lot, reason record.Reason) {
 // from now on: from the spool at the start, in a batch that was made again, or requeued from
 // quarantine.
 func (l *Ledger) Restored(input string, n int) {
-	l.change(input, func(a *account) {
-		a.restored += uint64(n)
-		a.pending += uint64(n)
+	l.change(input, func(b *Books) {
+		b.Restored += uint64(n)
+		b.Pending += uint64(n)
 	})
 }
 
 // Accepted moves the pending records of the lot to the account of accepted ones: the service has
 // stored them.
 func (l *Ledger) Accepted(lot record.Lot) {
-	l.end(lot, func(a *account, e *Ends) *Sum {
-		a.pending -= uint64(lot.Records)
-		a.accepted += uint64(lot.Records)
+	l.end(lot, func(b *Books, e *Ends) *Sum {
+		b.Pending -= uint64(lot.Records)
+		b.Accepted += uint64(lot.Records)
 		return &e.Accepted
 	})
 }
@@ -162,11 +153,9 @@ func (l *Ledger) Accepted(lot record.Lot) {
 // Quarantined moves the pending records of the lot to the account of quarantined ones, under this
 // reason: they are durable in quarantine.
 func (l *Ledger) Quarantined(lot record.Lot, reason record.Reason) {
-	l.end(lot, func(a *account, e *Ends) *Sum {
-		a.pending -= uint64(lot.Records)
-		if lot.Records > 0 {
-			a.quarantined[reason] += uint64(lot.Records)
-		}
+	l.end(lot, func(b *Books, e *Ends) *Sum {
+		b.Pending -= uint64(lot.Records)
+		add(b.Quarantined, reason, lot.Records)
 		return &e.Quarantined
 	})
 }
@@ -175,11 +164,9 @@ func (l *Ledger) Quarantined(lot record.Lot, reason record.Reason) {
 // they are given up as the configuration allows. For records in the spool Unspooled is called
 // first.
 func (l *Ledger) Dropped(lot record.Lot, reason string) {
-	l.end(lot, func(a *account, e *Ends) *Sum {
-		a.pending -= uint64(lot.Records)
-		if lot.Records > 0 {
-			a.dropped[reason] += uint64(lot.Records)
-		}
+	l.end(lot, func(b *Books, e *Ends) *Sum {
+		b.Pending -= uint64(lot.Records)
+		add(b.Dropped, reason, lot.Records)
 		return &e.Dropped
 	})
 }
@@ -187,18 +174,18 @@ func (l *Ledger) Dropped(lot record.Lot, reason string) {
 // Spooled moves n pending records of the input to the account of spooled ones: they are durable in
 // the spool.
 func (l *Ledger) Spooled(input string, n int) {
-	l.change(input, func(a *account) {
-		a.pending -= uint64(n)
-		a.spooled += uint64(n)
+	l.change(input, func(b *Books) {
+		b.Pending -= uint64(n)
+		b.Spooled += uint64(n)
 	})
 }
 
 // Unspooled moves n records of the input from the account of spooled ones back to pending, when
 // they are read from the spool to be sent, or before they end in another way.
 func (l *Ledger) Unspooled(input string, n int) {
-	l.change(input, func(a *account) {
-		a.spooled -= uint64(n)
-		a.pending += uint64(n)
+	l.change(input, func(b *Books) {
+		b.Spooled -= uint64(n)
+		b.Pending += uint64(n)
 	})
 }
 
@@ -206,11 +193,9 @@ func (l *Ledger) Unspooled(input string, n int) {
 // read again with other settings; the records found there replace them, and are counted by
 // Restored.
 func (l *Ledger) Joined(input string, n int) {
-	l.change(input, func(a *account) {
-		a.pending -= uint64(n)
-		if n > 0 {
-			a.filtered[Joined] += uint64(n)
-		}
+	l.change(input, func(b *Books) {
+		b.Pending -= uint64(n)
+		add(b.Filtered, Joined, n)
 	})
 }
 
@@ -227,8 +212,8 @@ func (l *Ledger) Report() (inputs map[string]Books, tables map[Table]Ends) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	inputs = make(map[string]Books, len(l.inputs))
-	for input, a := range l.inputs {
-		inputs[input] = a.books()
+	for input, b := range l.inputs {
+		inputs[input] = b.clone()
 	}
 	tables = make(map[Table]Ends, len(l.tables))
 	for table, e := range l.tables {
