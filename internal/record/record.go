@@ -256,28 +256,18 @@ const (
 	Removed     Outcome = 8 // a person gave it up
 )
 
+var outcomeWords = [...]string{
+	Accepted: "accepted", Spooled: "spooled", Quarantined: "quarantined", Dropped: "dropped",
+	SourceGone: "unknown, source gone", Split: "split", Replaced: "replaced", Removed: "removed",
+}
+
 // String returns in words how a batch ended; for a number that is not known, "outcome" and the
 // number.
 func (o Outcome) String() string {
-	switch o {
-	case Accepted:
-		return "accepted"
-	case Spooled:
-		return "spooled"
-	case Quarantined:
-		return "quarantined"
-	case Dropped:
-		return "dropped"
-	case SourceGone:
-		return "unknown, source gone"
-	case Split:
-		return "split"
-	case Replaced:
-		return "replaced"
-	case Removed:
-		return "removed"
+	if o == 0 || int(o) >= len(outcomeWords) {
+		return "outcome " + strconv.Itoa(int(o))
 	}
-	return "outcome " + strconv.Itoa(int(o))
+	return outcomeWords[o]
 }
 
 // Reason says why a record is in quarantine: the label of its metric and the
