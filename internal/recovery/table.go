@@ -16,10 +16,6 @@ const (
 	ReplacedBegun              // and then it was begun again
 )
 
-var knownWords = [...]string{"nothing", "begun", "begun and tried", "safe", "ended", "ended and begun", "replaced", "replaced and begun"}
-
-func (k Known) String() string { return knownWords[k] }
-
 // Frame is what the spool has of a payload.
 type Frame uint8
 
@@ -29,10 +25,6 @@ const (
 	Unsound
 	Half // a part of a payload that is in the spool itself and waits there
 )
-
-var frameWords = [...]string{"sound", "unsound", "part of one that waits"}
-
-func (f Frame) String() string { return frameWords[f] }
 
 // FrameAction is what becomes of a frame at a start.
 type FrameAction uint8
@@ -48,15 +40,11 @@ const (
 	Settle                       // it is not sent, and its end ends the begun batch too
 )
 
-var frameActionWords = [...]string{"keep", "keep, end as spooled", "keep, end as spooled, name", "keep, begin, end as spooled, name", "leave", "leave, note", "leave, end the batch the same"}
-
-func (a FrameAction) String() string { return frameActionWords[a] }
-
 // Sends says whether the frame is to be sent from the spool.
 func (a FrameAction) Sends() bool { return a < Leave }
 
 // frames is the table of what becomes of a frame, by what the journal knows.
-var frames = [len(knownWords)][len(frameWords)]FrameAction{
+var frames = [...][Half + 1]FrameAction{
 	//             sound      unsound half
 	Nothing:       {Enter, Refuse, Refuse},
 	Begun:         {Take, Refuse, Refuse},
@@ -83,10 +71,6 @@ const (
 	Forgotten             // the same, and not even the journal knows its ranges
 )
 
-var kindWords = [...]string{"begun", "lost from the spool", "lost, ranges unknown"}
-
-func (k Kind) String() string { return kindWords[k] }
-
 // Settings is how the inputs of a batch are configured now.
 type Settings uint8
 
@@ -97,10 +81,6 @@ const (
 	Absent                   // one of its inputs is not configured
 	Unserved                 // they are the same, and no input sends to its cluster
 )
-
-var settingsWords = [...]string{"same", "changed", "not configured", "cluster not served"}
-
-func (s Settings) String() string { return settingsWords[s] }
 
 // Finding is what a look at its files found.
 type Finding uint8
@@ -114,10 +94,6 @@ const (
 	Gone                  // looked for, and not there
 	NotNow                // it cannot be read now: no permission, no descriptor, an error of the disk, no answer
 )
-
-var findingWords = [...]string{"not read yet", "here", "here, other bytes", "in part", "gone", "not now"}
-
-func (f Finding) String() string { return findingWords[f] }
 
 // Action is what is done about a batch.
 type Action uint8
@@ -137,10 +113,6 @@ const (
 	EndGone                   // end it as source gone, counted
 )
 
-var actionWords = [...]string{"look", "wait", "resend", "resend, new id", "resend what is left", "restore", "restore, new id", "restore what is left", "replace", "replace what is left", "end, source gone"}
-
-func (a Action) String() string { return actionWords[a] }
-
 // Judge returns what is done about a batch whose body has to be read from its files: k is why, c how
 // its inputs are configured now, f what a look at the files found. A batch ends as
 // lost only if its source was looked for and is gone, or is unknown; anything else is tried again.
@@ -157,11 +129,11 @@ func Judge(k Kind, c Settings, f Finding) Action {
 }
 
 // again is what is done where the settings are the same.
-var again = [...][len(findingWords)]Action{
+var again = [...][NotNow + 1]Action{
 	//       unread here     other      part         gone     not now
 	OfRun:   {Look, Resend, ResendAs, ResendPart, EndGone, Wait},
 	OfSpool: {Look, Restore, RestoreAs, RestorePart, EndGone, Wait},
 }
 
 // anew is what is done where they are others.
-var anew = [len(findingWords)]Action{Look, Replace, Replace, ReplacePart, EndGone, Wait}
+var anew = [NotNow + 1]Action{Look, Replace, Replace, ReplacePart, EndGone, Wait}
