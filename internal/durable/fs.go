@@ -140,11 +140,7 @@ func (osFS) SyncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return errors.Join(d.Sync(), d.Close())
 }
 
 type osFile struct{ *os.File }

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
@@ -34,16 +35,31 @@ type Segment struct {
 // file of that name, or all of it. An existing file is never replaced: the error is then fs.ErrExist.
 // room bytes are allocated for later frames, so that a full disk fails here.
 func Create(fsys FS, path string, h Header, room int64, first ...Frame) (*Segment, error) {
-	f, err := createTemp(fsys, path)
+	s, err := Draft(fsys, path, h, room)
 	if err != nil {
 		return nil, err
 	}
-	h.Room = uint32(min(room>>10, 1<<32-1))
-	s := &Segment{fs: fsys, file: f, path: path, header: h, record: h.FirstRecord}
-	if err := s.begin(room, first); err != nil {
-		f.Close()
+	named := false
+	err = s.Append(first...)
+	if err == nil {
+		err = s.Reserve(room)
+	}
+	if err == nil {
+		err = commit(fsys, s.file, path, func(from, to string) error {
+			err := fsys.RenameNew(from, to)
+			named = err == nil
+			return err
+		})
+	}
+	if err != nil {
+		s.file.Close()
+		if named { // by this call, so it is nobody else's
+			_ = fsys.Remove(path)
+		}
 		return nil, err
 	}
+	s.Named(s.size)
+	s.unsynced, s.unsyncedLen = nil, 0
 	return s, nil
 }
 
@@ -57,7 +73,7 @@ func Draft(fsys FS, path string, h Header, room int64) (*Segment, error) {
 	}
 	h.Room = uint32(min(room>>10, 1<<32-1))
 	s := &Segment{fs: fsys, file: f, path: path, header: h, record: h.FirstRecord}
-	if err := s.write([][]byte{appendHeader(nil, &s.header)}); err != nil {
+	if err := s.write(appendHeader(nil, &s.header)); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -84,48 +100,16 @@ func (s *Segment) Name() error { return commit(s.fs, s.file, s.path, s.fs.Rename
 // Named records that the first size bytes are durable because Name has synced them.
 func (s *Segment) Named(size int64) { s.synced = max(s.synced, size) }
 
-// begin writes the header and the frames of first to the temporary file, allocates room more bytes
-// and gives the file its name. If an error comes after that, it removes the name again.
-func (s *Segment) begin(room int64, first []Frame) error {
-	parts, err := s.encode(appendHeader(nil, &s.header), first)
-	if err != nil {
-		return err
-	}
-	size := int64(0)
-	for _, b := range parts {
-		size += int64(len(b))
-	}
-	if err := s.file.Allocate(size + room); err != nil {
-		return fmt.Errorf("allocate segment %q: %w", s.path, err)
-	}
-	if err := s.write(parts); err != nil {
-		return err
-	}
-	named := false
-	err = commit(s.fs, s.file, s.path, func(from, to string) error {
-		err := s.fs.RenameNew(from, to)
-		named = err == nil
-		return err
-	})
-	if err != nil {
-		if named { // by this call, so it is nobody else's
-			_ = s.fs.Remove(s.path)
-		}
-		return err
-	}
-	s.synced = s.size
-	return nil
-}
-
 // largeBody is from how many bytes on a body is written from where it lies: a
 // copy would cost its size once more.
 const largeBody = 256 << 10
 
-// encode appends the bytes of frames to b, which will be written at the end of the segment, and
-// returns them in parts that are to be written one after another. Large bodies are parts of their own
-// and are not copied. It also advances the id of the next record.
-func (s *Segment) encode(b []byte, frames []Frame) (parts [][]byte, err error) {
-	at := place{seq: s.header.Seq, offset: s.size + int64(len(b)), record: s.record, synced: s.synced}
+// encode returns the bytes of frames for the end of the segment, in parts that are to be written one
+// after another. Large bodies are parts of their own and are not copied; the first part lies in s.buf. It
+// also advances the id of the next record.
+func (s *Segment) encode(frames []Frame) (parts [][]byte, err error) {
+	b := s.buf[:0]
+	at := place{seq: s.header.Seq, offset: s.size, record: s.record, synced: s.synced}
 	for i := range frames {
 		f := &frames[i]
 		if len(f.Meta)+len(f.Body) > MaxFrame {
@@ -151,7 +135,7 @@ func (s *Segment) Append(frames ...Frame) error {
 	if s.failed != nil {
 		return s.failed
 	}
-	parts, err := s.encode(s.buf[:0], frames)
+	parts, err := s.encode(frames)
 	if err != nil {
 		return err
 	}
@@ -159,7 +143,7 @@ func (s *Segment) Append(frames ...Frame) error {
 	for i := range frames {
 		s.unsyncedLen += frames[i].size()
 	}
-	if err := s.write(parts); err != nil {
+	if err := s.write(parts...); err != nil {
 		return s.abandon(err)
 	}
 	if s.buf = parts[0]; cap(s.buf) > 1<<20 {
@@ -213,32 +197,24 @@ func (s *Segment) Close() error {
 		return s.failed
 	}
 	s.failed = fmt.Errorf("segment %q: %w", s.path, os.ErrClosed)
-	err := s.file.Truncate(s.size)
-	if cerr := s.file.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := errors.Join(s.file.Truncate(s.size), s.file.Close()); err != nil {
 		return fmt.Errorf("close segment %q: %w", s.path, err)
 	}
 	return nil
 }
 
-// write writes the parts at the end of the segment, one after another.
-func (s *Segment) write(parts [][]byte) error {
+// write writes the parts at the end of the segment, one after another. A short write is an error even
+// if the file reports none.
+func (s *Segment) write(parts ...[]byte) error {
 	for _, b := range parts {
-		if err := writeFull(s.file, b, s.size); err != nil {
+		n, err := s.file.WriteAt(b, s.size)
+		if err == nil && n < len(b) {
+			err = fmt.Errorf("%d of %d bytes written", n, len(b))
+		}
+		if err != nil {
 			return fmt.Errorf("write segment %q: %w", s.path, err)
 		}
 		s.size += int64(len(b))
 	}
 	return nil
-}
-
-// writeFull writes all of b at off. A short write is an error even if the file reports none.
-func writeFull(f File, b []byte, off int64) error {
-	n, err := f.WriteAt(b, off)
-	if err == nil && n < len(b) {
-		err = fmt.Errorf("%d of %d bytes written", n, len(b))
-	}
-	return err
 }
