@@ -6,6 +6,7 @@ package faultfs
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -54,23 +55,19 @@ type inode struct {
 	dirty []bool // bytes of data that the next sync makes safe
 }
 
+// synced returns a file with a copy of this content, which a power cut leaves as it is.
+func synced(b []byte) *inode {
+	return &inode{data: slices.Clone(b), safe: slices.Clone(b), dirty: make([]bool, len(b))}
+}
+
 // New returns an empty file system that holds the given folders, durably.
 func New(dirs ...string) *FS {
 	f := &FS{names: map[string]*inode{"/": {dir: true}, ".": {dir: true}}}
 	for _, d := range dirs {
 		f.names[d] = &inode{dir: true}
 	}
-	f.durable = cloneNames(f.names)
+	f.durable = maps.Clone(f.names)
 	return f
-}
-
-// cloneNames returns a copy of the map; the inodes are shared.
-func cloneNames(m map[string]*inode) map[string]*inode {
-	c := make(map[string]*inode, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // Ops returns how many operations (see Op) were asked for so far.
@@ -119,6 +116,25 @@ func (f *FS) judge(kind, name string) Verdict {
 	return v
 }
 
+// do asks Judge about an operation on the file or folder name, and carries it out unless it is to fail.
+// change is called with mu held.
+func (f *FS) do(kind, name string, change func()) error {
+	if v := f.judge(kind, name); v.Err != nil {
+		return v.Err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	return nil
+}
+
+// find returns the inode that a name has now, and that of the folder above it; nil: there is none.
+func (f *FS) find(name string) (n, parent *inode) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.names[name], f.names[filepath.Dir(name)]
+}
+
 // Mode says what a crash leaves of what was not synced.
 type Mode int
 
@@ -143,23 +159,15 @@ func (f *FS) Crash(m Mode, seed uint64) *FS {
 			out.names[name] = c.inode(n)
 		}
 	}
-	out.durable = cloneNames(out.names)
+	out.durable = maps.Clone(out.names)
 	return out
 }
 
 // all returns the names that exist now or after a power cut, sorted. The caller holds mu.
 func (f *FS) all() []string {
-	var all []string
-	for name := range f.names {
-		all = append(all, name)
-	}
-	for name := range f.durable {
-		if f.names[name] == nil {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all
+	all := maps.Clone(f.names)
+	maps.Copy(all, f.durable)
+	return slices.Sorted(maps.Keys(all))
 }
 
 type crash struct {
@@ -201,19 +209,18 @@ func (c *crash) inode(n *inode) *inode {
 	if done := c.inodes[n]; done != nil {
 		return done
 	}
-	out := &inode{dir: n.dir, data: slices.Clone(n.data)}
+	data := slices.Clone(n.data)
 	switch c.mode {
 	case Drop:
-		out.data = slices.Clone(n.safe)
+		data = n.safe
 	case Zero:
-		for i := range out.data {
-			out.data[i] = 0
-		}
-		copy(out.data, n.safe)
+		clear(data)
+		copy(data, n.safe)
 	case Random:
-		c.scramble(out.data, n)
+		c.scramble(data, n)
 	}
-	out.safe, out.dirty = slices.Clone(out.data), make([]bool, len(out.data))
+	out := synced(data)
+	out.dir = n.dir
 	c.inodes[n] = out
 	return out
 }
@@ -254,7 +261,7 @@ func (f *FS) Content(name string) []byte {
 func (f *FS) SetContent(name string, b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := &inode{data: slices.Clone(b), safe: slices.Clone(b), dirty: make([]bool, len(b))}
+	n := synced(b)
 	f.names[name], f.durable[name] = n, n
 }
 
@@ -263,10 +270,7 @@ var _ durable.FS = (*FS)(nil)
 // Open implements durable.FS. Opening an existing file never fails; the creation of a file can be made
 // to fail, and may be lost in a crash unless its folder is synced.
 func (f *FS) Open(name string, flag int) (durable.File, error) {
-	f.mu.Lock()
-	n := f.names[name]
-	parent := f.names[filepath.Dir(name)]
-	f.mu.Unlock()
+	n, parent := f.find(name)
 	switch {
 	case n == nil && (flag&os.O_CREATE == 0 || parent == nil):
 		return nil, &os.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
@@ -275,14 +279,11 @@ func (f *FS) Open(name string, flag int) (durable.File, error) {
 	case n != nil:
 		return &file{fs: f, name: name, inode: n}, nil
 	}
-	if v := f.judge("create", name); v.Err != nil {
-		return nil, v.Err
+	made := &file{fs: f, name: name, inode: &inode{}}
+	if err := f.do("create", name, func() { f.names[name] = made.inode }); err != nil {
+		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n = &inode{}
-	f.names[name] = n
-	return &file{fs: f, name: name, inode: n}, nil
+	return made, nil
 }
 
 // List implements durable.FS: it returns the names in the folder, sorted. It never fails but for a
@@ -306,47 +307,36 @@ func (f *FS) List(dir string) ([]string, error) {
 // Mkdir implements durable.FS. It can be made to fail, and may be lost in a crash unless the parent
 // folder is synced.
 func (f *FS) Mkdir(dir string) error {
-	f.mu.Lock()
-	n, parent := f.names[dir], f.names[filepath.Dir(dir)]
-	f.mu.Unlock()
+	n, parent := f.find(dir)
 	if n != nil {
 		return &os.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
 	}
 	if parent == nil {
 		return &os.PathError{Op: "mkdir", Path: dir, Err: fs.ErrNotExist}
 	}
-	if v := f.judge("mkdir", dir); v.Err != nil {
-		return v.Err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.names[dir] = &inode{dir: true}
-	return nil
+	return f.do("mkdir", dir, func() { f.names[dir] = &inode{dir: true} })
 }
 
 // Rename implements durable.FS: it replaces a file that has the new name. It can be made to fail, and
 // may be undone by a crash unless the folders are synced.
 func (f *FS) Rename(from, to string) error {
-	if v := f.judge("rename", to); v.Err != nil {
-		return v.Err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := f.names[from]
-	if n == nil || f.names[filepath.Dir(to)] == nil {
+	missing := false
+	err := f.do("rename", to, func() {
+		n := f.names[from]
+		if missing = n == nil || f.names[filepath.Dir(to)] == nil; !missing {
+			delete(f.names, from)
+			f.names[to] = n
+		}
+	})
+	if missing {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrNotExist}
 	}
-	delete(f.names, from)
-	f.names[to] = n
-	return nil
+	return err
 }
 
 // RenameNew implements durable.FS: it is Rename, but fails with fs.ErrExist if the new name exists.
 func (f *FS) RenameNew(from, to string) error {
-	f.mu.Lock()
-	taken := f.names[to] != nil
-	f.mu.Unlock()
-	if taken {
+	if n, _ := f.find(to); n != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: fs.ErrExist}
 	}
 	return f.Rename(from, to)
@@ -393,40 +383,24 @@ func (l *lock) Unlock() error {
 // Remove implements durable.FS. It can be made to fail, and may be undone by a crash unless its folder
 // is synced.
 func (f *FS) Remove(name string) error {
-	f.mu.Lock()
-	n := f.names[name]
-	f.mu.Unlock()
-	if n == nil {
+	if n, _ := f.find(name); n == nil {
 		return &os.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
 	}
-	if v := f.judge("remove", name); v.Err != nil {
-		return v.Err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.names, name)
-	return nil
+	return f.do("remove", name, func() { delete(f.names, name) })
 }
 
 // SyncDir implements durable.FS: what was created, renamed or removed in the folder so far survives a
 // crash. It can be made to fail.
 func (f *FS) SyncDir(dir string) error {
-	if v := f.judge("syncdir", dir); v.Err != nil {
-		return v.Err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, name := range f.all() {
-		if filepath.Dir(name) != dir || name == dir {
-			continue
+	return f.do("syncdir", dir, func() {
+		in := func(name string, _ *inode) bool { return filepath.Dir(name) == dir && name != dir }
+		maps.DeleteFunc(f.durable, in)
+		for name, n := range f.names {
+			if in(name, n) {
+				f.durable[name] = n
+			}
 		}
-		if n := f.names[name]; n != nil {
-			f.durable[name] = n
-		} else {
-			delete(f.durable, name)
-		}
-	}
-	return nil
+	})
 }
 
 // NoSpace is the error of a full disk.
@@ -441,8 +415,7 @@ func (f *FS) Damage(name string, change func([]byte) []byte) {
 	if n == nil {
 		return
 	}
-	n.data = change(slices.Clone(n.data))
-	n.safe, n.dirty = slices.Clone(n.data), make([]bool, len(n.data))
+	*n = *synced(change(slices.Clone(n.data)))
 }
 
 // Vanish removes a file durably, as another process would; an open file keeps its bytes. It counts as

@@ -64,13 +64,7 @@ func (f *file) Allocate(size int64) error { return f.setSize("allocate", size) }
 
 // setSize changes the length of the file; new bytes are zero. kind is the operation as Judge gets it.
 func (f *file) setSize(kind string, size int64) error {
-	if v := f.fs.judge(kind, f.name); v.Err != nil {
-		return v.Err
-	}
-	f.fs.mu.Lock()
-	defer f.fs.mu.Unlock()
-	f.inode.resize(int(size))
-	return nil
+	return f.fs.do(kind, f.name, func() { f.inode.resize(int(size)) })
 }
 
 // Sync makes the dirty bytes safe. Where it fails they are neither safe nor
