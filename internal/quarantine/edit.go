@@ -21,18 +21,26 @@ import (
 // The lines that Accepted has marked as removed are taken out of their files with the same writes.
 // ctx ends the wait for another write.
 func (s *Store) Edit(ctx context.Context, ids []string, change func(*Entry) (keep bool)) (done []string, err error) {
-	if err := s.disk.Take(ctx); err != nil {
+	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
 	defer s.disk.Give()
-	if s.done {
-		return nil, ErrClosed
-	}
 	if err := s.look(); err != nil {
 		return nil, err
 	}
 	defer s.refresh()
 	return s.edit(ids, change)
+}
+
+// take waits for the turn to write, which the caller gives back with s.disk.Give. The error is that of
+// ctx, or ErrClosed; then there is nothing to give back.
+func (s *Store) take(ctx context.Context) error {
+	err := s.disk.Take(ctx)
+	if err == nil && s.done {
+		s.disk.Give()
+		return ErrClosed
+	}
+	return err
 }
 
 // edit does what Edit says. No other write may run meanwhile.
@@ -58,7 +66,7 @@ func (s *Store) edit(ids []string, change func(*Entry) bool) (done []string, err
 // that were changed or removed; nil if the file stays as it is, as without such a line.
 func (s *Store) editFile(f *file, wanted map[string]bool, change func(*Entry) bool) (done []string, err error) {
 	has := false // a line to change or to remove
-	err = s.lines(f, func(e *Entry) error { has = has || !e.Torn && (wanted[e.ID()] || s.sent[e.ID()]); return nil })
+	err = lines(s.o.FS, s.dir, f.name, s.sent, func(e *Entry) error { has = has || !e.Torn && (wanted[e.ID()] || s.sent[e.ID()]); return nil })
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !has {
 		return nil, nil
 	}
@@ -75,7 +83,7 @@ func (s *Store) editFile(f *file, wanted map[string]bool, change func(*Entry) bo
 	err = durable.WriteAtomic(s.o.FS, s.path(f), func(w io.Writer) error {
 		b := bufio.NewWriterSize(w, 256<<10)
 		var buf []byte
-		err := s.lines(f, func(e *Entry) error {
+		err := lines(s.o.FS, s.dir, f.name, s.sent, func(e *Entry) error {
 			id, raw := e.ID(), e.Raw
 			if len(raw) > 0 && wanted[id] && !e.Torn {
 				done = append(done, id)
@@ -112,23 +120,4 @@ func (s *Store) editFile(f *file, wanted map[string]bool, change func(*Entry) bo
 		return done, s.o.FS.SyncDir(s.dir)
 	}
 	return done, nil
-}
-
-// lines calls fn for every line of a file, in order. A line that was removed, or is in s.sent (to be
-// removed), comes with an empty Raw; a line that cannot be read, or has no end, comes with Err. The
-// entry is valid until fn returns.
-func (s *Store) lines(f *file, fn func(*Entry) error) error {
-	n := 0
-	return eachLine(s.o.FS, s.path(f), func(b []byte, ended bool) error {
-		n++
-		e := Entry{Err: errTorn, Torn: true}
-		switch {
-		case ended && (len(b) == 0 || s.sent[idOf(f.name, n)]):
-			e, b = Entry{}, nil
-		case ended:
-			e = readLine(b)
-		}
-		e.Name, e.Line, e.Raw = f.name, n, b
-		return fn(&e)
-	})
 }

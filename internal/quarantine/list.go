@@ -1,11 +1,13 @@
 package quarantine
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -61,23 +63,36 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	}
 	sent, _ := readSent(fsys, dir) // lines that were sent again and accepted; on an error they are listed
 	for _, f := range files {
-		n := 0
-		err := eachLine(fsys, filepath.Join(dir, f.name), func(b []byte, ended bool) error {
-			if n++; ended && (len(b) == 0 || sent[idOf(f.name, n)]) { // it was removed
+		err := lines(fsys, dir, f.name, sent, func(e *Entry) error {
+			if len(e.Raw) == 0 { // it was removed
 				return nil
 			}
-			e := Entry{Err: errTorn, Torn: true}
-			if ended {
-				e = readLine(b)
-			}
-			e.Name, e.Line, e.Raw = f.name, n, b
-			return fn(e)
+			return fn(*e)
 		})
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since it was listed
 			return err
 		}
 	}
 	return nil
+}
+
+// lines calls fn for every line of a file, in order. A line that was removed, or is in sent (to be
+// removed), comes with an empty Raw; a line that cannot be read, or has no end, comes with Err. The
+// entry is valid until fn returns.
+func lines(fsys durable.FS, dir, name string, sent map[string]bool, fn func(*Entry) error) error {
+	n := 0
+	return eachLine(fsys, filepath.Join(dir, name), func(b []byte, ended bool) error {
+		n++
+		e := Entry{Err: errTorn, Torn: true}
+		switch {
+		case ended && (len(b) == 0 || sent[idOf(name, n)]):
+			e, b = Entry{}, nil
+		case ended:
+			e = readLine(b)
+		}
+		e.Name, e.Line, e.Raw = name, n, b
+		return fn(&e)
+	})
 }
 
 // readLine decodes a line; a damaged one becomes an entry with Err.
@@ -100,33 +115,19 @@ func eachLine(fsys durable.FS, path string, fn func(b []byte, ended bool) error)
 		return err
 	}
 	defer f.Close()
-	var off int64
-	buf := make([]byte, 64<<10)
-	have := 0
+	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, math.MaxInt64), 64<<10)
 	for {
-		n, err := f.ReadAt(buf[have:], off)
-		off, have = off+int64(n), have+n
-		rest := buf[:have]
-		for {
-			i := bytes.IndexByte(rest, '\n')
-			if i < 0 {
-				break
-			}
-			if err := fn(rest[:i], true); err != nil {
+		line, err := r.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read quarantine file: %w", err)
+		}
+		if b, ended := bytes.CutSuffix(line, []byte("\n")); len(line) > 0 {
+			if err := fn(b, ended); err != nil {
 				return err
 			}
-			rest = rest[i+1:]
 		}
-		have = copy(buf, rest)
-		switch {
-		case errors.Is(err, io.EOF) && have > 0:
-			return fn(buf[:have], false)
-		case errors.Is(err, io.EOF):
+		if err != nil {
 			return nil
-		case err != nil:
-			return fmt.Errorf("read quarantine file: %w", err)
-		case have == len(buf): // a line longer than the buffer
-			buf = append(buf, make([]byte, len(buf))...)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,13 +67,10 @@ func (s *Store) Begin(r Requeue) error {
 // the next Edit, and until then List and all else pass the lines over. After an error they
 // may still be there, and so is the note. ctx ends the wait for another write.
 func (s *Store) Accepted(ctx context.Context, ids []string) error {
-	if err := s.disk.Take(ctx); err != nil {
+	if err := s.take(ctx); err != nil {
 		return err
 	}
 	defer s.disk.Give()
-	if s.done {
-		return ErrClosed
-	}
 	if err := s.appendSent(ids); err != nil {
 		return fmt.Errorf("note what was accepted: %w", cause(err))
 	}
@@ -237,13 +235,5 @@ func readAll(fsys durable.FS, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return b, nil
+	return io.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64))
 }
