@@ -24,7 +24,7 @@ import (
 func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fresh bool) error {
 	a.recovery = recovery.New(recovery.Stores{
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
-		Books: a.ledger, Shelf: a.ledger, Quarantine: quarantineOf{a}, Logger: a.Log,
+		Books: a.ledger, Quarantine: quarantineOf{a}, Logger: a.Log,
 		NewID: func() record.BatchID { return record.BatchID(uuid.New()) },
 		Retry: a.Retry, Segments: a.spool, SpoolHas: a.journal.SpoolHas,
 	})

@@ -159,7 +159,7 @@ func (r *Recovery) endGone(b *batch, why error) {
 
 // dropSpooled counts records that were in the spool as dropped because their source is gone.
 func (r *Recovery) dropSpooled(lot record.Lot) {
-	r.Shelf.Unspooled(lot.Input, lot.Records)
+	r.Books.Unspooled(lot.Input, lot.Records)
 	r.Books.Dropped(lot, ledger.SourceGone)
 }
 
@@ -185,16 +185,14 @@ func (r *Recovery) restore(b *batch, found look) {
 	}
 	switch {
 	case len(rest) == 0 && same:
-		r.mu.Lock()
-		delete(r.held, b.ID)
-		r.mu.Unlock()
+		r.letGo(b.ID)
 	case len(rest) == 0:
 		r.end(b.ID, record.Replaced)
 	default:
 		r.owe(b.ID, rest)
 	}
 	for _, p := range rest {
-		p.Inputs(r.Shelf.Unspooled)
+		p.Inputs(r.Books.Unspooled)
 		r.Packer.Adopt(p)
 		r.Sender.Put(p)
 	}
@@ -273,16 +271,16 @@ func (r *Recovery) balance(b *batch, found look) {
 		switch {
 		case n > 0: // more records than were spooled
 			r.Books.Restored(input, n)
-			r.Shelf.Spooled(input, n)
+			r.Books.Spooled(input, n)
 		case n < 0 && found.settings == Reshaped: // by the present settings they belong to other records, or to none
-			r.Shelf.Unspooled(input, -n)
+			r.Books.Unspooled(input, -n)
 			r.Books.Joined(input, -n)
 		case n < 0: // the file has fewer records than it had
 			r.dropSpooled(record.Lot{Input: input, Route: b.Route, Records: -n, Bytes: b.Share(-n)})
 		}
 	}
 	for _, x := range found.refused {
-		r.Shelf.Unspooled(x.File.Input, 1)
+		r.Books.Unspooled(x.File.Input, 1)
 		r.Books.Quarantined(x.Lot(), x.Reason)
 	}
 }

@@ -187,19 +187,11 @@ func (s *start) pass(ids iter.Seq[record.BatchID], fn func(p *record.Payload, so
 
 // asked iterates over the ids of all batches of which the journal has an attempt, a begin or an end.
 func (s *start) asked(yield func(record.BatchID) bool) {
-	for id := range s.begun {
-		if !yield(id) {
-			return
-		}
-	}
-	for id := range s.Ended {
-		if !yield(id) {
-			return
-		}
-	}
-	for id := range s.Replays {
-		if !yield(id) {
-			return
+	for _, ids := range []iter.Seq[record.BatchID]{maps.Keys(s.begun), maps.Keys(s.Ended), maps.Keys(s.Replays)} {
+		for id := range ids {
+			if !yield(id) {
+				return
+			}
 		}
 	}
 }
@@ -476,7 +468,7 @@ func (s *start) enter(p *record.Payload) {
 // enterRecords counts n records of an input as restored and as in the spool.
 func (s *start) enterRecords(input string, n int) {
 	s.Books.Restored(input, n)
-	s.Shelf.Spooled(input, n)
+	s.Books.Spooled(input, n)
 }
 
 // covered returns the number of bytes in the source files that a payload covers.

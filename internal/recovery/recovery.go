@@ -68,16 +68,13 @@ type Quarantine interface {
 	Put(recs []record.Rejected) error
 }
 
-// Books count records that enter other than by reading, and how they end.
+// Books count records that enter other than by reading, where they are, and how they end.
 type Books interface {
 	Restored(input string, n int)
 	Dropped(lot record.Lot, reason string)
 	Quarantined(lot record.Lot, reason record.Reason)
 	Joined(input string, n int)
-}
-
-// Shelf counts what rests in the spool.
-type Shelf interface {
+	// What rests in the spool.
 	Spooled(input string, n int)
 	Unspooled(input string, n int)
 }
@@ -133,7 +130,6 @@ type Stores struct {
 	Ranges     Ranges
 	Spool      Spool
 	Books      Books
-	Shelf      Shelf
 	Quarantine Quarantine
 	Segments   Segments
 	SpoolHas   func(segments []uint64) // has the journal know these; sorted

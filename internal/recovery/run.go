@@ -149,7 +149,7 @@ func (r *Recovery) lookUp(l *loss) {
 		if n > 0 {
 			r.Logger.Error("records vanished from the spool and are lost: their source files are gone too", "input", input, "records", n,
 				"err", errForgotten)
-			r.Shelf.Unspooled(input, n)
+			r.Books.Unspooled(input, n)
 			r.Books.Dropped(record.Lot{Input: input, Route: l.route, Records: n}, ledger.SourceGone)
 		}
 	}
@@ -159,9 +159,14 @@ func (r *Recovery) lookUp(l *loss) {
 // holds its id, so that the journal may forget it.
 func (r *Recovery) end(id record.BatchID, how record.Outcome) {
 	_ = r.Journal.EndReplay(id, how)
+	r.letGo(id)
+}
+
+// letGo no longer holds the id of a payload: the journal may forget it.
+func (r *Recovery) letGo(id record.BatchID) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	delete(r.held, id)
-	r.mu.Unlock()
 }
 
 // look is what a look at the files of a batch found.

@@ -64,7 +64,7 @@ func newWorld(t *testing.T) *world {
 		served: map[string]bool{"c": true}, room: 1 << 20, files: map[record.File]error{},
 	}
 	w.r = New(Stores{
-		Journal: w, Frames: w, Ranges: w, Spool: spoolOf{w}, Segments: &numbers{}, SpoolHas: func([]uint64) {}, Books: w.books, Shelf: w.books, Quarantine: keeper{w},
+		Journal: w, Frames: w, Ranges: w, Spool: spoolOf{w}, Segments: &numbers{}, SpoolHas: func([]uint64) {}, Books: w.books, Quarantine: keeper{w},
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() record.BatchID {
 			w.next++

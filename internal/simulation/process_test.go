@@ -318,7 +318,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 		w.note("problem: %s", problem)
 	}
 	p.recovery = recovery.New(recovery.Stores{
-		Journal: p.told, Frames: p.told, Ranges: p.journal, Spool: p.spool, Books: p.ledger, Shelf: p.ledger,
+		Journal: p.told, Frames: p.told, Ranges: p.journal, Spool: p.spool, Books: p.ledger,
 		Quarantine: quarantine{p}, Logger: logger, Segments: p.spool, SpoolHas: p.journal.SpoolHas, NewID: func() record.BatchID { return w.newID(uint64(n)) },
 	})
 	p.ready.Store(true)
