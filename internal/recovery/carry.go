@@ -101,10 +101,8 @@ func (r *Recovery) resend(b *batch, found look) {
 			how = record.Quarantined
 		}
 		_ = r.Journal.End(b.ID, how)
-	case len(children) > 1:
+	case len(children) > 1, found.lost != nil:
 		_ = r.Journal.Split(b.ID, children) // from here on each ends by itself
-	case found.lost != nil:
-		_ = r.Journal.Split(b.ID, children)
 	} // else one payload goes on: the sender writes its begin, which ends a batch that it replaces
 	r.account(found)
 	if found.lost != nil {

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -204,8 +205,9 @@ func (r *Recovery) step(ctx context.Context, b *batch) {
 	}
 	defer r.Packer.Unreserve()
 	act := Judge(b.kind, found.settings, found.finding)
-	if unserved := r.unserved(found.parts); unserved != nil && act != Wait && act != EndGone {
-		act, found.err = Wait, unserved
+	isUnserved := func(p *record.Payload) bool { return !r.Sender.Serves(p.Route.Cluster) }
+	if act != Wait && act != EndGone && slices.ContainsFunc(found.parts, isUnserved) {
+		act, found.err = Wait, errUnserved
 	}
 	switch act {
 	case Wait, Look:
@@ -244,16 +246,6 @@ func (r *Recovery) settings(b *batch) (Settings, error) {
 		return Unserved, errUnserved
 	}
 	return Same, nil
-}
-
-// unserved returns an error if no input sends to the cluster of one of the payloads, nil otherwise.
-func (r *Recovery) unserved(parts []*record.Payload) error {
-	for _, p := range parts {
-		if !r.Sender.Serves(p.Route.Cluster) {
-			return errUnserved
-		}
-	}
-	return nil
 }
 
 // lookAt reads the files of a batch in a goroutine, after reserving memory that the caller must
