@@ -45,7 +45,7 @@ func TestNewFolderIsLocked(t *testing.T) {
 	if err := s.Put(payload(1, here)); !errors.Is(err, ErrInUse) {
 		t.Errorf("put: %v, want ErrInUse", err)
 	}
-	must(t, other.Unlock())
+	must(t, other.Close())
 	must(t, s.Put(payload(2, here)))
 	if _, _, err := Open(dir, testConfig, testOptions(fs)); !errors.Is(err, ErrInUse) {
 		t.Errorf("open: %v, want ErrInUse", err)

@@ -81,7 +81,7 @@ func (s *Spool) closeIndexes() {
 // unlock releases the lock of the folder, if there is one.
 func (w *writer) unlock() {
 	if w.lock != nil {
-		_ = w.lock.Unlock()
+		_ = w.lock.Close()
 		w.lock = nil
 	}
 }

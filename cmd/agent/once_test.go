@@ -11,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gofrs/flock"
-
 	"kusto-agent/emulator"
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 )
 
@@ -295,8 +294,8 @@ func TestSecondAgentOnStateDir(t *testing.T) {
 	first.await(1, "agent is running")
 	first.wantComplaints()
 	first.kill()
-	if ok, err := flock.New(s.path("state"), flock.SetFlag(os.O_RDONLY)).TryLock(); !ok || err != nil {
-		t.Errorf("the lock outlives a kill: %v %v", ok, err)
+	if _, err := durable.OS.Lock(s.path("state")); err != nil {
+		t.Errorf("the lock outlives a kill: %v", err)
 	}
 	s.wantRows("Text", []string{"one", "two"})
 }

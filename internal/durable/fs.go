@@ -27,7 +27,7 @@ type FS interface {
 	// SyncDir makes the names in a folder durable: what was created, renamed
 	// or removed there survives a power cut once it returned nil.
 	SyncDir(dir string) error
-	// Lock takes a folder for this process alone, until Unlock or the end of the
+	// Lock takes a folder for this process alone, until Close or the end of the
 	// process. It returns ErrLocked where another one has it; the folder is
 	// locked, whatever name leads there.
 	Lock(dir string) (Lock, error)
@@ -38,7 +38,7 @@ type Lock interface {
 	// Holds says whether dir is that folder still, and not another one made in
 	// its place.
 	Holds(dir string) bool
-	Unlock() error
+	io.Closer // ends the lock
 }
 
 // ErrLocked is returned for a folder that another process has locked.
@@ -132,7 +132,7 @@ func (l osLock) Holds(dir string) bool {
 	return err == nil && err2 == nil && os.SameFile(mine, there)
 }
 
-func (l osLock) Unlock() error { return l.dir.Close() }
+func (l osLock) Close() error { return l.dir.Close() }
 
 // SyncDir syncs a folder, so that the names created, renamed or removed in it survive a power cut.
 func (osFS) SyncDir(dir string) error {

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"kusto-agent/internal/audit"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/pipeline"
@@ -25,15 +24,14 @@ import (
 // two would send the same records. It does not lock out the agent, and writes nothing. state is the
 // folder. The error has an exit code for the command, also if another repair is running.
 func Lock(state string) (io.Closer, error) {
-	lock := flock.New(filepath.Join(state, "journal"), flock.SetFlag(os.O_RDONLY))
-	ok, err := lock.TryLock()
+	lock, err := durable.OS.Lock(filepath.Join(state, "journal"))
 	switch {
 	case errors.Is(err, os.ErrNotExist): // nothing was ever sent
 		return io.NopCloser(nil), nil
+	case errors.Is(err, durable.ErrLocked):
+		return nil, exit.With(exit.Failed, fmt.Errorf("another audit --repair of %q is running; wait for its end", state))
 	case err != nil:
 		return nil, exit.With(exit.Failed, fmt.Errorf("lock the journal in state_dir: %w", err))
-	case !ok:
-		return nil, exit.With(exit.Failed, fmt.Errorf("another audit --repair of %q is running; wait for its end", state))
 	}
 	return lock, nil
 }

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/durable"
@@ -32,12 +31,11 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 		return nil, err
 	}
 	// The folder itself is locked: it is there on a disk that takes no new file.
-	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
-	ok, err := lock.TryLock()
-	if err != nil {
+	lock, err := durable.OS.Lock(dir)
+	if err != nil && !errors.Is(err, durable.ErrLocked) {
 		return nil, exit.With(exit.Failed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err))
 	}
-	if !ok {
+	if err != nil {
 		return nil, exit.With(exit.Failed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName))))
 	}
 	defer func() {

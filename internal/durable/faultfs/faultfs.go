@@ -372,8 +372,8 @@ func (l *lock) Holds(dir string) bool {
 	return l.fs.names[dir] == l.inode
 }
 
-// Unlock releases the lock.
-func (l *lock) Unlock() error {
+// Close releases the lock.
+func (l *lock) Close() error {
 	l.fs.mu.Lock()
 	defer l.fs.mu.Unlock()
 	delete(l.fs.locks, l.inode)
