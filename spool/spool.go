@@ -93,44 +93,20 @@ type Options struct {
 
 // fill sets the defaults of options that are not set.
 func (o *Options) fill() {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Elapsed == nil {
-		start := time.Now()
-		o.Elapsed = func() time.Duration { return time.Since(start) }
-	}
-	o.Stall = cmp.Or(o.Stall, 5*time.Second)
-	if o.FS == nil {
-		o.FS = durable.OS
-	}
-	if o.Free == nil {
-		o.Free = statfs
-	}
-	if o.OnDrop == nil {
-		o.OnDrop = func(*record.Payload, string) {}
-	}
-	if o.Rebuild == nil {
-		o.Rebuild = func(*record.Payload) error { return ErrGone }
-	}
-	if o.OnLost == nil {
-		o.OnLost = func([]record.BatchID, *record.Payload) {}
-	}
-	if o.OnUnwanted == nil {
-		o.OnUnwanted = func([]record.BatchID) {}
-	}
-	if o.OnSegments == nil {
-		o.OnSegments = func() {}
-	}
-	if o.OnRemove == nil {
-		o.OnRemove = func([]record.BatchID) {}
-	}
-	if o.BeforeUnlink == nil {
-		o.BeforeUnlink = func() error { return nil }
-	}
+	start := time.Now()
+	diskwriter.Default(&o.Logger, slog.New(slog.DiscardHandler))
+	diskwriter.Default(&o.Now, time.Now)
+	diskwriter.Default(&o.Elapsed, func() time.Duration { return time.Since(start) })
+	diskwriter.Default(&o.Stall, 5*time.Second)
+	diskwriter.Default(&o.FS, durable.OS)
+	diskwriter.Default(&o.Free, statfs)
+	diskwriter.Default(&o.OnDrop, func(*record.Payload, string) {})
+	diskwriter.Default(&o.Rebuild, func(*record.Payload) error { return ErrGone })
+	diskwriter.Default(&o.OnLost, func([]record.BatchID, *record.Payload) {})
+	diskwriter.Default(&o.OnUnwanted, func([]record.BatchID) {})
+	diskwriter.Default(&o.OnSegments, func() {})
+	diskwriter.Default(&o.OnRemove, func([]record.BatchID) {})
+	diskwriter.Default(&o.BeforeUnlink, func() error { return nil })
 }
 
 // statfs returns how many bytes are free on the disk of a folder, or, if the folder does not exist, on

@@ -68,16 +68,10 @@ type Store struct {
 // removes their lines. A disk that cannot be written is no error of Open: each Put tries
 // again. The error is a lack of permission, or one of reading a folder that exists.
 func Open(dir string, cfg Config, opts Options) (*Store, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	opts.Stall = cmp.Or(opts.Stall, 5*time.Second)
-	if opts.FS == nil {
-		opts.FS = durable.OS
-	}
+	diskwriter.Default(&opts.Logger, slog.New(slog.DiscardHandler))
+	diskwriter.Default(&opts.Now, time.Now)
+	diskwriter.Default(&opts.Stall, 5*time.Second)
+	diskwriter.Default(&opts.FS, durable.OS)
 	s := &Store{dir: dir, o: opts, next: 1}
 	s.conf.Store(&cfg)
 	s.disk = diskwriter.New(diskwriter.Options{
