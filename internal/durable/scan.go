@@ -206,44 +206,43 @@ func (s *scanner) bad(off, n int64) {
 // ReadSegment opens a segment file and calls fn for each valid frame, with its body if bodies is true.
 // kind and major are what the header must have. The report lists the ranges that have no readable
 // frame; the error names the file.
-func ReadSegment(fsys FS, path string, kind [4]byte, major uint16, bodies bool, fn func(*Found) error) (*Report, error) {
-	f, err := fsys.Open(path, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, fmt.Errorf("read segment %q: %w", path, err)
-	}
-	rep, err := Scan(f, size, kind, major, bodies, fn)
-	if err != nil {
-		err = fmt.Errorf("read segment %q: %w", path, err)
-	}
+func ReadSegment(fsys FS, path string, kind [4]byte, major uint16, bodies bool, fn func(*Found) error) (rep *Report, err error) {
+	err = openSegment(fsys, path, func(f File, size int64) (err error) {
+		rep, err = Scan(f, size, kind, major, bodies, fn)
+		return err
+	})
 	return rep, err
 }
 
 // ReadHeader returns the header of a segment and the size of its file. The errors are those of Scan.
-func ReadHeader(fsys FS, path string, kind [4]byte, major uint16) (Header, int64, error) {
+func ReadHeader(fsys FS, path string, kind [4]byte, major uint16) (h Header, size int64, err error) {
+	err = openSegment(fsys, path, func(f File, bytes int64) error {
+		size = bytes
+		b := make([]byte, segmentHeader)
+		n, err := f.ReadAt(b, 0)
+		if err == nil || errors.Is(err, io.EOF) {
+			h, err = parseSegmentHeader(b[:n], kind, major)
+		}
+		return err
+	})
+	return h, size, err
+}
+
+// openSegment calls read with a segment file and its size. The errors of both name the file.
+func openSegment(fsys FS, path string, read func(f File, size int64) error) error {
 	f, err := fsys.Open(path, 0)
 	if err != nil {
-		return Header{}, 0, err
+		return err
 	}
 	defer f.Close()
 	size, err := f.Size()
+	if err == nil {
+		err = read(f, size)
+	}
 	if err != nil {
-		return Header{}, 0, fmt.Errorf("read segment %q: %w", path, err)
+		return fmt.Errorf("read segment %q: %w", path, err)
 	}
-	b := make([]byte, segmentHeader)
-	n, err := f.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return Header{}, size, fmt.Errorf("read segment %q: %w", path, err)
-	}
-	h, err := parseSegmentHeader(b[:n], kind, major)
-	if err != nil {
-		err = fmt.Errorf("read segment %q: %w", path, err)
-	}
-	return h, size, err
+	return nil
 }
 
 const (
