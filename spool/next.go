@@ -91,15 +91,13 @@ func (s *Spool) Routes() []record.Route {
 // and the disk has to be tried later. A damaged payload is made again with Options.Rebuild, one that
 // is too old is dropped.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
-	g := s.home(t)
-	p, err := s.readPatiently(t)
-	for now := s.home(t); err != nil && now != g; now = s.home(t) { // it was copied meanwhile
-		g = now
-		p, err = s.readPatiently(t)
+	p, g, err := s.readPatiently(t)
+	for err != nil && s.home(t) != g { // it was copied meanwhile
+		p, g, err = s.readPatiently(t)
 	}
-	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(s.home(t)) {
+	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(g) {
 		// Not even its meta can be read, and never will be: others of the segment may be gone too.
-		if found := s.verify(s.home(t)); errors.Is(found, record.ErrStalled) {
+		if found := s.verify(g); errors.Is(found, record.ErrStalled) {
 			err = found
 		}
 	}

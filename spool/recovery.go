@@ -85,17 +85,13 @@ func (s *Spool) readFolder() (*Recovery, error) {
 			return nil, err
 		}
 	}
-	for _, g := range files.segments {
-		if slices.Contains(r.broken, g) {
-			continue
-		}
+	for _, g := range s.segments {
 		if err := r.segment(g); err != nil {
 			return nil, err
 		}
 		if err := r.short(g); err != nil {
 			return nil, err
 		}
-		s.segments = append(s.segments, g)
 	}
 	if err := r.orphaned(); err != nil {
 		return nil, err
@@ -205,10 +201,8 @@ func (r *recovery) short(g *segment) error {
 // error is one of reading; an index that cannot be used is none.
 func (r *recovery) orphaned() error {
 	s := r.s
-	for _, g := range r.files.segments {
-		if !slices.Contains(r.broken, g) {
-			delete(r.files.indexes, g.name)
-		}
+	for _, g := range s.segments {
+		delete(r.files.indexes, g.name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.files.indexes)) {
 		g := r.files.indexes[name]
@@ -234,7 +228,7 @@ func (r *recovery) problem(format string, args ...any) {
 	r.out.Problems = append(r.out.Problems, fmt.Sprintf(format, args...))
 }
 
-// header reads the header of a segment. It returns an error if the segment belongs to another agent
+// header reads the header of a segment and adds the segment to those of the spool. It returns an error if the segment belongs to another agent
 // or another store, was renamed or cannot be read. A damaged header is reported and is no error.
 func (r *recovery) header(g *segment) error {
 	w := &r.s.w
@@ -263,6 +257,7 @@ func (r *recovery) header(g *segment) error {
 		w.agent = h.Agent
 	}
 	w.record = max(w.record, h.FirstRecord)
+	r.s.segments = append(r.s.segments, g)
 	return nil
 }
 
@@ -426,13 +421,7 @@ func (r *recovery) settle(all map[record.BatchID][]placed) {
 		}
 		r.s.copies[id] = len(copies) - 1
 		slices.SortFunc(copies, func(a, b placed) int { // the copy to keep comes last
-			sound := func(p placed) int {
-				if p.isUnsound() {
-					return 0
-				}
-				return 1
-			}
-			return cmp.Or(cmp.Compare(sound(a), sound(b)), cmp.Compare(a.sh.g.place, b.sh.g.place), cmp.Compare(a.sh.g.seq, b.sh.g.seq), cmp.Compare(a.ord, b.ord))
+			return cmp.Or(cmp.Compare(b.size&unsound, a.size&unsound), cmp.Compare(a.sh.g.place, b.sh.g.place), cmp.Compare(a.sh.g.seq, b.sh.g.seq), cmp.Compare(a.ord, b.ord))
 		})
 		for i := range copies[:len(copies)-1] {
 			c := &copies[i]

@@ -3,6 +3,7 @@ package spool
 import (
 	"fmt"
 	"time"
+	"unique"
 
 	"kusto-agent/internal/record"
 )
@@ -56,22 +57,9 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 func (s *Spool) wakeAll(r record.Route) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for to, l := range s.lanes {
-		if to.Value() == r && l.resting.Len() > 0 {
-			l.wake(l.latest())
-			any = true
-		}
+	l := s.lanes[unique.Make(r)]
+	if any = l != nil && l.resting.Len() > 0; any {
+		l.wake(time.Unix(1<<40, 0)) // later than all of them
 	}
 	return any
-}
-
-// latest returns the latest time before which a returned payload of the lane is not to be tried;
-// zero if no payload has such a time. Needs mu.
-func (l *lane) latest() (at time.Time) {
-	for _, t := range l.resting.all {
-		if t.until.After(at) {
-			at = t.until
-		}
-	}
-	return at
 }

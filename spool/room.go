@@ -87,12 +87,6 @@ func (w *writer) fits(n int64) error {
 	return nil
 }
 
-// shortOfNew returns how many bytes are missing to begin a segment with n bytes of frames; a negative
-// number is how many more would fit.
-func (w *writer) shortOfNew(n int64) int64 {
-	return max(w.shortOfQuota(n), w.shortOfDisk(n))
-}
-
 // shortOfQuota returns how many bytes are missing within max_size for a new segment with n bytes of
 // frames; negative if there is room.
 func (w *writer) shortOfQuota(n int64) int64 {
@@ -124,7 +118,7 @@ func (w *writer) victims(n int64) []*segment {
 	if w.s.cfg().WhenFull != "drop_oldest" {
 		return nil
 	}
-	short := w.shortOfNew(n)
+	short := max(w.shortOfQuota(n), w.shortOfDisk(n))
 	var victims []*segment
 	w.s.mu.Lock()
 	for _, g := range w.s.segments {
@@ -247,11 +241,15 @@ func (s *Spool) whole(dead []*segment) []*segment {
 // rest is tried again later.
 func (w *writer) remove(dead []*segment) {
 	s := w.s
-	ids := make([][]record.BatchID, len(dead))
+	var ids []record.BatchID
 	indexed := false
-	for i, g := range dead {
+	for _, g := range dead {
 		err := w.disk(func() error {
-			if ids[i] = s.idsOf(g); g.aside == 0 {
+			all, _ := s.all(g) // without a readable index the journal remembers more than it needs, until a later start
+			for i := range all {
+				ids = append(ids, all[i].id) // also if it was copied to another segment
+			}
+			if g.aside == 0 {
 				return nil
 			}
 			indexed = true
@@ -296,7 +294,7 @@ func (w *writer) remove(dead []*segment) {
 		s.weigh()
 	}
 	// The journal need no longer remember how these payloads ended.
-	s.o.OnRemove(w.withoutSpoiled(s.lastOf(slices.Concat(ids...))))
+	s.o.OnRemove(w.withoutSpoiled(s.lastOf(ids)))
 	if w.isFull() {
 		w.probe()
 	}
@@ -352,16 +350,6 @@ func (w *writer) withoutSpoiled(ids []record.BatchID) []record.BatchID {
 			there[all[i].id] = true
 		}
 		ids = slices.DeleteFunc(ids, func(id record.BatchID) bool { return there[id] })
-	}
-	return ids
-}
-
-// idsOf returns the ids of all payloads of a segment, including those that were copied to
-// another one. Without a readable index it may return too few.
-func (s *Spool) idsOf(g *segment) (ids []record.BatchID) {
-	all, _ := s.all(g) // the journal then remembers more than it needs, until a later start
-	for i := range all {
-		ids = append(ids, all[i].id)
 	}
 	return ids
 }
