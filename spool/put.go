@@ -39,8 +39,6 @@ type request struct {
 	gaveUp bool // the caller has gone on without it
 }
 
-func (r *request) id() record.BatchID { return r.p.ID }
-
 // Put keeps a payload until Done: once it returned nil the payload survives a power cut.
 // Payloads put at the same time share one sync. A payload that Next gave out is not written again
 // but returned, as by Return.
@@ -53,7 +51,7 @@ func (s *Spool) Put(p *record.Payload) error {
 	if s.isInHand(p.ID) && s.giveBack(p.ID, time.Time{}) {
 		return nil
 	}
-	return s.put(p, nil)
+	return s.write(p, nil, false)
 }
 
 // isInHand reports whether the caller of Next has a payload. A payload that the spool is still
@@ -68,12 +66,7 @@ func (s *Spool) isInHand(id record.BatchID) bool {
 
 // Hold keeps a payload, as Put does and with the same errors. Afterwards the payload counts
 // as given out by Next: the caller has it, and calls Return or Done.
-func (s *Spool) Hold(p *record.Payload) error { return s.put(p, p) }
-
-// put hands a payload to the writer and waits, at most Options.Stall, until it is
-// durable; the errors are those of Put. With hold the payload then counts as given out,
-// with nil it waits in the spool.
-func (s *Spool) put(p, hold *record.Payload) error { return s.write(p, hold, false) }
+func (s *Spool) Hold(p *record.Payload) error { return s.write(p, p, false) }
 
 // write hands a payload to the writer and waits, at most Options.Stall, until it is durable.
 // With hold the payload then counts as given out. second says that the spool has another
@@ -131,7 +124,7 @@ func (s *Spool) giveUp(r *request) error {
 		return record.ErrStalled
 	}
 	s.mu.Unlock()
-	s.o.OnUnwanted([]record.BatchID{r.id()})
+	s.o.OnUnwanted([]record.BatchID{r.p.ID})
 	s.mu.Lock()
 	return record.ErrStalled
 }

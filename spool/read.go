@@ -150,15 +150,13 @@ func (s *Spool) load(p page) bool {
 // again later.
 func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 	type found struct {
-		to      route
-		p       *record.Payload
-		spooled int64
-		at      int64
-		size    int64
+		p                 *record.Payload // without Lens and Cover, which are of no use here
+		spooled, at, size int64
 	}
 	all, err := patiently(s, func() (all []found, err error) {
 		err = s.frames(g, func(f *durable.Found, p *record.Payload, spooled time.Time) {
-			all = append(all, found{unique.Make(p.Route), &record.Payload{ID: p.ID, Replaces: p.Replaces, Records: p.Records, Pieces: p.Pieces}, spooled.UnixNano(), f.Offset, f.Size})
+			p.Lens, p.Cover = nil, nil
+			all = append(all, found{p, spooled.UnixNano(), f.Offset, f.Size})
 		})
 		return all, err
 	})
@@ -170,17 +168,17 @@ func (s *Spool) reindex(g *segment, x *index, cause error) bool {
 		s.mu.Unlock()
 		return true
 	}
-	slots, n := map[route][]slot{}, map[route]int{}
+	slots := map[route][]slot{}
 	for i, f := range all {
 		e := g.newSlot(f.p, f.spooled)
 		e.ord = uint32(i)
 		e.put(f.at, f.size)
-		slots[f.to] = append(slots[f.to], e)
-		n[f.to]++
+		to := unique.Make(f.p.Route)
+		slots[to] = append(slots[to], e)
 	}
 	whole := len(all) == g.n
 	for _, sh := range g.order {
-		whole = whole && n[sh.to] == sh.n
+		whole = whole && len(slots[sh.to]) == sh.n
 	}
 	if whole {
 		for _, sh := range g.order {

@@ -288,7 +288,7 @@ func (w *writer) disown(group []*request) {
 	var ids []record.BatchID
 	for _, r := range group {
 		if r.written {
-			ids = append(ids, r.id())
+			ids = append(ids, r.p.ID)
 		}
 	}
 	if len(ids) > 0 {
