@@ -274,6 +274,7 @@ func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 			}
 			return old.waiting == 0
 		})
+		slices.SortFunc(l.back, order) // some have another segment now
 		if sh.waiting > 0 {
 			sh.listed = true
 			l.shares = append(l.shares, sh)

@@ -1,7 +1,9 @@
 package spool
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
+	"sort"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -14,11 +16,9 @@ import (
 // It ends once, with a bit in segment.ended. A payload that a compaction has copied has a bit in
 // segment.moved of the old segment, and only the copy counts.
 type lane struct {
-	shares  []*share // in the order of their places; those before the first that waits are gone
-	fresh   int      // payloads never given out
-	back    int      // payloads that were returned
-	ready   queue    // these, by place
-	resting queue    // and those that are not to be given out yet, by when they are
+	shares []*share // in the order of their places; those before the first that waits are gone
+	fresh  int      // payloads never given out
+	back   queue    // payloads that were returned
 }
 
 // taken is a payload that Next has given out and that has not ended; it may have been returned since.
@@ -28,73 +28,43 @@ type taken struct {
 	sh      *share
 	payload *record.Payload // as it was given out; nil: it was not read yet
 	given   bool            // and not returned
-	until   time.Time       // not to be given out before
-	at      int             // where in the queue it is in
+	until   time.Time       // of one that was returned: not to be given out before; zero: at any time
 }
 
-// before reports whether payload t is given out before o: first those of the segment with the lower
-// place (the order of segments), and within a segment those that were written first.
-func (t *taken) before(o *taken) bool {
-	if t.sh.g.place != o.sh.g.place {
-		return t.sh.g.place < o.sh.g.place
+// queue are returned payloads in order: first those that may be given out, then the others, by when
+// they may be.
+type queue []*taken
+
+// order compares two returned payloads by their places in a queue. Those that may be given out come in
+// the order of their segments, and within a segment in that in which they were written.
+func order(a, b *taken) int {
+	g, h := a.sh.g, b.sh.g
+	return cmp.Or(a.until.Compare(b.until), cmp.Compare(g.place, h.place), cmp.Compare(g.seq, h.seq), cmp.Compare(a.ord, b.ord))
+}
+
+func (q *queue) put(t *taken) {
+	i, _ := slices.BinarySearchFunc(*q, t, order)
+	*q = slices.Insert(*q, i, t)
+}
+
+// take removes t, if it is in the queue.
+func (q *queue) take(t *taken) {
+	i, found := slices.BinarySearchFunc(*q, t, order)
+	switch {
+	case found && i == 0: // at no cost, since most are taken from there
+		(*q)[0] = nil
+		*q = (*q)[1:]
+	case found:
+		*q = slices.Delete(*q, i, i+1)
 	}
-	return t.ord < o.ord
-}
-
-// queue is a heap of returned payloads: by place, or where byTime is set by
-// when they are due.
-type queue struct {
-	all    []*taken
-	byTime bool
-}
-
-func (q *queue) Len() int { return len(q.all) }
-
-// Less orders the queue for package heap: by the time until which a payload rests, if
-// byTime is set, then by the order in which payloads were written.
-func (q *queue) Less(i, j int) bool {
-	a, b := q.all[i], q.all[j]
-	if q.byTime && !a.until.Equal(b.until) {
-		return a.until.Before(b.until)
-	}
-	return a.before(b)
-}
-
-func (q *queue) Swap(i, j int) {
-	q.all[i], q.all[j] = q.all[j], q.all[i]
-	q.all[i].at, q.all[j].at = i, j
-}
-
-func (q *queue) Push(x any) {
-	t := x.(*taken)
-	t.at = len(q.all)
-	q.all = append(q.all, t)
-}
-
-// Pop removes the last element, as package heap asks for it.
-func (q *queue) Pop() any {
-	last := len(q.all) - 1
-	t := q.all[last]
-	q.all[last] = nil
-	q.all = q.all[:last]
-	return t
 }
 
 // top returns the payload at the head of the queue, which stays in it; nil if the queue is empty.
-func (q *queue) top() *taken {
-	if len(q.all) == 0 {
+func (q queue) top() *taken {
+	if len(q) == 0 {
 		return nil
 	}
-	return q.all[0]
-}
-
-// take removes t and returns true, or returns false if t is not in the queue.
-func (q *queue) take(t *taken) bool {
-	if t.at >= len(q.all) || q.all[t.at] != t {
-		return false
-	}
-	heap.Remove(q, t.at)
-	return true
+	return q[0]
 }
 
 // lane returns the lane of a route: all payloads that the spool has to give out for it. It makes
@@ -102,7 +72,7 @@ func (q *queue) take(t *taken) bool {
 func (s *Spool) lane(to route) *lane {
 	l := s.lanes[to]
 	if l == nil {
-		l = &lane{resting: queue{byTime: true}}
+		l = &lane{}
 		s.lanes[to] = l
 	}
 	return l
@@ -140,30 +110,31 @@ func (sh *share) drop() {
 	}
 }
 
-// wake moves the returned payloads that may be tried again at the time now from the resting queue
-// to the ready one. Needs mu.
+// wake has the returned payloads that may be tried again at the time now wait as those that may be
+// given out at any time. Needs mu.
 func (l *lane) wake(now time.Time) {
-	for t := l.resting.top(); t != nil && !t.until.After(now); t = l.resting.top() {
-		heap.Pop(&l.resting)
-		t.until = time.Time{}
-		heap.Push(&l.ready, t)
+	from := sort.Search(len(l.back), func(i int) bool { return !l.back[i].until.IsZero() })
+	due := from
+	for ; due < len(l.back) && !l.back[due].until.After(now); due++ {
+		l.back[due].until = time.Time{}
+	}
+	if due > from {
+		slices.SortFunc(l.back[:due], order)
 	}
 }
 
-// unback removes t, a payload that was given out and then returned, from the queues of its lane
-// (what the spool has to give to a route). Needs mu.
+// unback removes t, a payload that was given out and then returned, from its lane (what the spool has
+// to give to a route). Needs mu.
 func (s *Spool) unback(t *taken) {
 	l := s.lane(t.sh.to)
-	if l.ready.take(t) || l.resting.take(t) {
-		l.back--
-	}
+	l.back.take(t)
 	s.tidyLane(t.sh.to, l)
 }
 
 // tidyLane deletes l, the lane of the route to (what the spool has to give out for it), if it has no
 // payloads. Needs mu.
 func (s *Spool) tidyLane(to route, l *lane) {
-	if l.fresh == 0 && l.back == 0 {
+	if l.fresh == 0 && len(l.back) == 0 {
 		l.head() // only to remove the shares of the lane, all of which are empty
 		delete(s.lanes, to)
 	}
@@ -180,13 +151,11 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 	}
 	l.wake(time.Now())
 	for {
-		sh, back := l.head(), l.ready.top()
+		sh, back := l.head(), l.back.top()
 		switch {
-		case back != nil && (sh == nil || back.sh.g.place <= sh.g.place):
-			heap.Pop(&l.ready)
-			l.back--
+		case back != nil && back.until.IsZero() && (sh == nil || back.sh.g.place <= sh.g.place):
+			s.unback(back)
 			s.setGiven(back, true)
-			s.tidyLane(to, l)
 			return back, nil
 		case sh == nil:
 			return nil, nil
@@ -252,14 +221,12 @@ func (s *Spool) takeBack(t *taken, until time.Time) {
 	if t.payload != nil {
 		s.attempts[t.id] = t.payload.Attempt
 	}
-	l := s.lane(t.sh.to)
-	t.payload, t.until = nil, until
-	s.setGiven(t, false)
-	if l.back++; until.After(time.Now()) {
-		heap.Push(&l.resting, t)
-	} else {
-		heap.Push(&l.ready, t)
+	t.payload, t.until = nil, time.Time{}
+	if until.After(time.Now()) {
+		t.until = until
 	}
+	s.setGiven(t, false)
+	s.lane(t.sh.to).back.put(t)
 }
 
 // endOut ends a payload that was given out at some time, also if it was returned since. It does

@@ -50,7 +50,7 @@ func (s *Spool) Waiting(r record.Route) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.lanes[to]; l != nil {
-		return l.fresh + l.back
+		return l.fresh + len(l.back)
 	}
 	return 0
 }
@@ -65,9 +65,9 @@ func (s *Spool) Ready(r record.Route, now time.Time) (ready bool, due time.Time)
 	if l == nil {
 		return false, time.Time{}
 	}
-	t := l.resting.top()
+	t := l.back.top()
 	switch {
-	case l.fresh > 0, len(l.ready.all) > 0, t != nil && !t.until.After(now):
+	case l.fresh > 0, t != nil && !t.until.After(now):
 		return true, time.Time{}
 	case t == nil:
 		return false, time.Time{}

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"fmt"
-	"time"
 	"unique"
 
 	"kusto-agent/internal/record"
@@ -54,12 +53,14 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 
 // wakeAll lets all returned payloads of a route be tried again at once, and reports whether there
 // were any that waited for a time.
-func (s *Spool) wakeAll(r record.Route) (any bool) {
+func (s *Spool) wakeAll(r record.Route) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lanes[unique.Make(r)]
-	if any = l != nil && l.resting.Len() > 0; any {
-		l.wake(time.Unix(1<<40, 0)) // later than all of them
+	if l == nil || len(l.back) == 0 {
+		return false
 	}
-	return any
+	last := l.back[len(l.back)-1].until
+	l.wake(last)
+	return !last.IsZero()
 }
