@@ -52,10 +52,7 @@ func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 	if a.Repair {
 		return a.mend(ctx, o, tables)
 	}
-	r, t, err := judged(ctx, o)
-	if err == nil {
-		err = a.Known(r)
-	}
+	r, t, err := a.judged(ctx, o)
 	if err != nil {
 		return false, err
 	}
@@ -64,10 +61,13 @@ func (a *Audit) Run(ctx context.Context) (ok bool, err error) {
 
 // judged compares the journal with the tables and returns both reports. An error without an exit
 // code for the command gets the one for a failed read.
-func judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
+func (a *Audit) judged(ctx context.Context, o audit.TableOptions) (*audit.Report, *audit.TableReport, error) {
 	r, t, err := audit.Against(ctx, o)
+	if err == nil {
+		return r, t, a.Known(r)
+	}
 	var code *exit.Error
-	if err != nil && !errors.As(err, &code) {
+	if !errors.As(err, &code) {
 		err = exit.Reading(err)
 	}
 	return r, t, err
@@ -105,10 +105,7 @@ func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok b
 	}
 	defer lock.Close()
 	began := time.Now()
-	r, t, err := judged(ctx, o)
-	if err == nil {
-		err = a.Known(r)
-	}
+	r, t, err := a.judged(ctx, o)
 	if err != nil {
 		return false, err
 	}
@@ -138,7 +135,7 @@ func (a *Audit) mend(ctx context.Context, o audit.TableOptions, to Sender) (ok b
 			return false, err
 		}
 	}
-	if r, t, err = judged(ctx, o); err != nil {
+	if r, t, err = a.judged(ctx, o); err != nil {
 		return false, err
 	}
 	if a.JSON {
