@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 )
 
 // TempSuffix ends the name of a file that is being written and has not got
@@ -108,5 +107,3 @@ func Move(fsys FS, path, dir string) error {
 	}
 	return nil
 }
-
-func sorted(names []string) []string { slices.Sort(names); return names }

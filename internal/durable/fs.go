@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,7 +84,8 @@ func (osFS) List(dir string) ([]string, error) {
 	}
 	defer d.Close()
 	names, err := d.Readdirnames(-1)
-	return sorted(names), err
+	slices.Sort(names)
+	return names, err
 }
 
 func (osFS) Mkdir(dir string) error       { return os.Mkdir(dir, 0o700) }

@@ -172,7 +172,7 @@ func (s *scanner) resync(off int64) (int64, error) {
 				s.bad(off, p+int64(i)-off)
 				return p + int64(i), nil
 			}
-			if word := b[i:min(i+alignment, len(b))]; !zero(word) {
+			if word := b[i:min(i+alignment, len(b))]; !bytes.Equal(word, blank[:len(word)]) {
 				content = p + int64(i+len(word))
 			}
 		}
@@ -187,16 +187,6 @@ func (s *scanner) resync(off int64) (int64, error) {
 // blank is as much of preallocated space as is passed at once. No header begins with
 // zeros, so none is passed with it.
 var blank [64 * alignment]byte
-
-// zero reports whether b has only zeros.
-func zero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // bad adds a range without a readable frame to the report.
 func (s *scanner) bad(off, n int64) {

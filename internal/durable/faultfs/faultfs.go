@@ -154,20 +154,15 @@ func (f *FS) Crash(m Mode, seed uint64) *FS {
 	defer f.mu.Unlock()
 	c := &crash{mode: m, rnd: rand.New(rand.NewPCG(seed, 1)), inodes: map[*inode]*inode{}, fates: map[*inode]bool{}}
 	out := &FS{names: map[string]*inode{}}
-	for _, name := range f.all() {
+	all := maps.Clone(f.names)
+	maps.Copy(all, f.durable)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if n := c.pick(f.names[name], f.durable[name]); n != nil {
 			out.names[name] = c.inode(n)
 		}
 	}
 	out.durable = maps.Clone(out.names)
 	return out
-}
-
-// all returns the names that exist now or after a power cut, sorted. The caller holds mu.
-func (f *FS) all() []string {
-	all := maps.Clone(f.names)
-	maps.Copy(all, f.durable)
-	return slices.Sorted(maps.Keys(all))
 }
 
 type crash struct {
