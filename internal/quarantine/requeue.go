@@ -2,6 +2,7 @@ package quarantine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -188,10 +189,7 @@ func (s *Store) resolve(unlisted error) {
 	if err == nil && r == nil {
 		r = &Requeue{}
 	}
-	if err == nil {
-		err = unlisted
-	}
-	if err == nil {
+	if err = cmp.Or(err, unlisted); err == nil {
 		_, err = s.edit(r.Lines, func(e *Entry) bool { e.Perhaps = r.Batch; return true })
 	}
 	if err == nil {

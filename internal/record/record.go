@@ -4,7 +4,6 @@
 package record
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -145,14 +144,7 @@ type BatchID [16]byte
 
 // String returns the id in the usual form of a UUID, in lower case.
 func (id BatchID) String() string {
-	var b [36]byte
-	hex.Encode(b[0:8], id[0:4])
-	hex.Encode(b[9:13], id[4:6])
-	hex.Encode(b[14:18], id[6:8])
-	hex.Encode(b[19:23], id[8:10])
-	hex.Encode(b[24:36], id[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[0:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // Payload is the body of one ingest call with all that is known of where its

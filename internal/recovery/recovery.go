@@ -339,18 +339,14 @@ func records(p *record.Payload) map[string]int {
 // many more there are.
 func Where(cover []record.Extent) string {
 	const most = 8
-	var b strings.Builder
-	for i, x := range cover {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more", len(cover)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		fmt.Fprintf(&b, "%v%v", x.File, x.Span)
+	var all []string
+	for _, x := range cover[:min(len(cover), most)] {
+		all = append(all, x.File.String()+x.Span.String())
 	}
-	return b.String()
+	if more := len(cover) - most; more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, " ")
 }
 
 // logOf returns a logger with the attributes of a batch.
