@@ -91,10 +91,11 @@ func (s *Spool) Routes() []record.Route {
 // and the disk has to be tried later. A damaged payload is made again with Options.Rebuild, one that
 // is too old is dropped.
 func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
-	p, g, err := s.readPatiently(t)
-	for err != nil && s.home(t) != g { // it was copied meanwhile
-		p, g, err = s.readPatiently(t)
+	p, at, err := s.readPatiently(t)
+	for err != nil && s.home(t) != at.sh.g { // it was copied meanwhile
+		p, at, err = s.readPatiently(t)
 	}
+	g := at.sh.g
 	if err != nil && !errors.Is(err, errBody) && lasts(err) && !s.isWritten(g) {
 		// Not even its meta can be read, and never will be: others of the segment may be gone too.
 		if found := s.verify(g); errors.Is(found, record.ErrStalled) {
@@ -116,12 +117,12 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		return nil, false
 	case err != nil:
 		if s.isNews(t, err.Error()) {
-			s.o.Logger.Warn("spooled payload could not be read, will retry", "file", s.home(t).name, "batch", t.id.String(), "err", err)
+			s.o.Logger.Warn("spooled payload could not be read, will retry", "file", g.name, "batch", t.id.String(), "err", err)
 		}
 		s.giveBack(t.id, time.Time{})
 		return nil, false
 	}
-	if age := s.age.now().Sub(s.came(t)); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
+	if age := s.age.now().Sub(time.Unix(0, g.when(&at.slot))); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
 		s.finish(t)
 		p.Body = nil
 		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,
@@ -150,13 +151,6 @@ func (s *Spool) isWritten(g *segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.open
-}
-
-// came returns when a payload came to the spool.
-func (s *Spool) came(t *taken) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Unix(0, t.sh.g.when(&t.slot))
 }
 
 // unreadable returns the payload as far as its index entry says: id, route and number of records by

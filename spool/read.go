@@ -329,14 +329,14 @@ func (s *Spool) hangers(more int) int {
 	return s.hung
 }
 
-// readPatiently reads the payload t, with its body, from g, the segment in which it lies now. If the
+// readPatiently reads the payload t, with its body, from where it lies now (at). If the
 // disk does not answer within Options.Stall, the error is record.ErrStalled; otherwise as in read.
-func (s *Spool) readPatiently(t *taken) (p *record.Payload, g *segment, err error) {
+func (s *Spool) readPatiently(t *taken) (p *record.Payload, at placed, err error) {
 	s.mu.Lock()
-	g, e := t.sh.g, t.slot
+	at = placed{t.sh, t.slot}
 	s.mu.Unlock()
-	p, err = patiently(s, func() (*record.Payload, error) { return s.read(g, &e) })
-	return p, g, err
+	p, err = patiently(s, func() (*record.Payload, error) { return s.read(at.sh.g, &at.slot) })
+	return p, at, err
 }
 
 // read returns the payload of index entry e in segment g, with its body. If only the body is

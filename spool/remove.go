@@ -12,8 +12,7 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	again := true
-	for pass := 0; again && pass < passes && len(wanted) > 0; pass++ {
+	for range passes {
 		err = s.each(func(g *segment) error {
 			return s.removeFrom(g, wanted, func(p *record.Payload) {
 				delete(wanted, p.ID)
@@ -21,9 +20,9 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 				s.o.OnDrop(p, record.DropRemoved)
 			})
 		})
-		s.mu.Lock()
-		again = err == nil && s.anyBack(wanted) // returned after the search
-		s.mu.Unlock()
+		if err != nil || !s.anyBack(wanted) {
+			break
+		} // else one was returned after the search
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +37,10 @@ func (s *Spool) Remove(ids []record.BatchID) (payloads, records int, busy []reco
 // passes is how often Remove looks for those that others take and return meanwhile.
 const passes = 10
 
-// anyBack reports whether one of the payloads was given out and has been returned. Needs mu.
+// anyBack reports whether one of the payloads was given out and has been returned.
 func (s *Spool) anyBack(ids map[record.BatchID]bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for id := range ids {
 		if t := s.out[id]; t != nil && !t.given {
 			return true

@@ -56,14 +56,13 @@ func (w *writer) lockFolder() error {
 		return nil
 	}
 	lock, err := w.s.o.FS.Lock(dir)
-	if err != nil {
-		if errors.Is(err, durable.ErrLocked) {
-			return ErrInUse
-		}
-		return nil
+	switch {
+	case errors.Is(err, durable.ErrLocked):
+		return ErrInUse
+	case err == nil:
+		w.unlock()
+		w.lock = lock
 	}
-	w.unlock()
-	w.lock = lock
 	return nil
 }
 
