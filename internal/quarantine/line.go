@@ -46,11 +46,6 @@ type line struct {
 	Header     []byte    `json:"header_base64,omitempty"`  // of the Avro file that data is a block of
 }
 
-// appendLine adds the line of a record, its newline included.
-func appendLine(b []byte, r *record.Rejected, now time.Time) ([]byte, error) {
-	return appendEntry(b, &Entry{Time: now, Rejected: *r})
-}
-
 // appendEntry appends an entry to b as a JSON line with its newline, and returns b. Data that is not
 // UTF-8 is written in base64; a character that was cut at the end of truncated data is left out.
 func appendEntry(b []byte, r *Entry) ([]byte, error) {

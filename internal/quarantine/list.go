@@ -88,20 +88,13 @@ func lines(fsys durable.FS, dir, name string, sent map[string]bool, fn func(*Ent
 		case ended && (len(b) == 0 || sent[idOf(name, n)]):
 			e, b = Entry{}, nil
 		case ended:
-			e = readLine(b)
+			var err error // a damaged line becomes an entry with Err
+			e, err = parseLine(b)
+			e.Err = err
 		}
 		e.Name, e.Line, e.Raw = name, n, b
 		return fn(&e)
 	})
-}
-
-// readLine decodes a line; a damaged one becomes an entry with Err.
-func readLine(b []byte) Entry {
-	e, err := parseLine(b)
-	if err != nil {
-		return Entry{Err: err}
-	}
-	return e
 }
 
 var errTorn = errors.New("line has no end")

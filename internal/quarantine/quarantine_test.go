@@ -66,7 +66,7 @@ func offsets(t testing.TB, fs durable.FS) (got []int64, err error) {
 func TestLineOfTheContract(t *testing.T) {
 	when := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600))
 	r := rejected(7)
-	b, err := appendLine(nil, &r, when)
+	b, err := appendEntry(nil, &Entry{Time: when, Rejected: r})
 	must(t, err)
 	want := `{"time":"2026-01-02T02:04:05.000006Z","input":"app","cluster":"https://c","database":"d","table":"t","format":"JSON","mapping":"m",` +
 		`"file":"00000000000000ab","path":"/log/app.json","generation":2,"offset":7,"length":5,"truncated":false,"reason":"refused","code":"BadRequest","message":"why","data":"{7}"}` + "\n"
@@ -80,7 +80,7 @@ func TestDataComesBack(t *testing.T) {
 		t.Helper()
 		r := rejected(1)
 		r.Data, r.Truncated = []byte(in), truncated
-		b, err := appendLine(nil, &r, time.Now())
+		b, err := appendEntry(nil, &Entry{Time: time.Now(), Rejected: r})
 		must(t, err)
 		if strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), `"`+field+`":`) {
 			t.Errorf("%q: line %s, want one with %s", in, b, field)
@@ -361,14 +361,14 @@ func TestStalledDisk(t *testing.T) {
 
 func FuzzParseLine(f *testing.F) {
 	r := rejected(1)
-	b, _ := appendLine(nil, &r, time.Unix(0, 0))
+	b, _ := appendEntry(nil, &Entry{Time: time.Unix(0, 0), Rejected: r})
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := parseLine(b)
 		if err != nil {
 			return
 		}
-		if _, err := appendLine(nil, &e.Rejected, e.Time); err != nil && e.Time.Year() < 9999 {
+		if _, err := appendEntry(nil, &Entry{Time: e.Time, Rejected: e.Rejected}); err != nil && e.Time.Year() < 9999 {
 			t.Fatal(err)
 		}
 	})
@@ -386,7 +386,7 @@ func BenchmarkPut(b *testing.B) {
 
 // A path that is not UTF-8 is kept so that the file can be found.
 func TestPathOfBytes(t *testing.T) {
-	line, err := appendLine(nil, &record.Rejected{Path: "/log/a\xff.json"}, time.Time{})
+	line, err := appendEntry(nil, &Entry{Rejected: record.Rejected{Path: "/log/a\xff.json"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func (s *Store) Put(recs []record.Rejected) error {
 	var err error
 	now := s.o.Now()
 	for i := range recs {
-		if lines, err = appendLine(lines, &recs[i], now); err != nil {
+		if lines, err = appendEntry(lines, &Entry{Time: now, Rejected: recs[i]}); err != nil {
 			return err
 		}
 	}
