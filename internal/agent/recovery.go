@@ -26,7 +26,7 @@ func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 		Journal: a.journal, Frames: spooledIn{a.journal, a.journalDir()}, Ranges: a.journal, Spool: a.spool,
 		Books: a.ledger, Quarantine: quarantineOf{a}, Logger: a.Log,
 		NewID: func() record.BatchID { return record.BatchID(uuid.New()) },
-		Retry: a.Retry, Segments: a.spool, SpoolHas: a.journal.SpoolHas,
+		Retry: a.Retry, SpoolHas: a.journal.SpoolHas,
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,

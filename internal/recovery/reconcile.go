@@ -36,7 +36,7 @@ func (r *Recovery) Reconcile(found Found) error {
 		s.begun[p.ID] = p
 	}
 	if len(found.Had) > 0 { // a new segment with the number of a lost one would hide the loss
-		r.Segments.NumberAbove(slices.Max(found.Had))
+		r.Spool.NumberAbove(slices.Max(found.Had))
 	}
 	r.keepSegments(found.Had)
 	if err := s.goThrough(); err != nil {
@@ -84,7 +84,7 @@ func (r *Recovery) keepSegments(had []uint64) {
 // noteSegments writes to the journal the numbers of the segments that the spool has, and of those in
 // r.had, which it had at the start. The caller holds r.notes.
 func (r *Recovery) noteSegments() {
-	all := slices.Concat(r.Segments.Segments(), r.had)
+	all := slices.Concat(r.Spool.Segments(), r.had)
 	slices.Sort(all)
 	r.SpoolHas(slices.Compact(all))
 }

@@ -61,6 +61,9 @@ type Spool interface {
 	// Which calls fn with those of the ids that wait, and maybe with others that do.
 	Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) error
 	Attempted(id record.BatchID, attempt int)
+	Segments() []uint64 // their numbers
+	// NumberAbove has those that are made from now on get numbers above n.
+	NumberAbove(n uint64)
 }
 
 // Quarantine keeps refused records. Put returns after they are durable.
@@ -116,13 +119,6 @@ type Sender interface {
 	Serves(cluster string) bool
 }
 
-// Segments are those of the spool, by their numbers.
-type Segments interface {
-	Segments() []uint64
-	// NumberAbove has those that are made from now on get numbers above n.
-	NumberAbove(n uint64)
-}
-
 // Stores are what a start needs, before anything is read or sent.
 type Stores struct {
 	Journal    Journal
@@ -131,7 +127,6 @@ type Stores struct {
 	Spool      Spool
 	Books      Books
 	Quarantine Quarantine
-	Segments   Segments
 	SpoolHas   func(segments []uint64) // has the journal know these; sorted
 	Logger     *slog.Logger
 	NewID      func() record.BatchID

@@ -210,8 +210,8 @@ func TestSegmentsAreGone(t *testing.T) {
 	for _, has := range [][]uint64{nil, {2}, {1, 2, 3}} {
 		w := newWorld(t)
 		var noted [][]uint64
-		there := &numbers{has: has}
-		w.r.Segments = there
+		there := &w.numbers
+		there.has = has
 		w.r.SpoolHas = func(all []uint64) { noted = append(noted, append(all, uint64(len(w.told)))) }
 		w.history = map[record.BatchID]*record.Payload{id('y'): payload('y', 3)}
 		w.reconcile(Found{Had: []uint64{1, 2}, Has: has}, false)

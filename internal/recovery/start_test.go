@@ -69,7 +69,7 @@ func start(dir string) (s *stores, err error) {
 		return nil, err
 	}
 	r := recovery.New(recovery.Stores{
-		Journal: s.journal, Frames: s.journal, Ranges: s.journal, Spool: s.spool, Segments: s.spool, SpoolHas: s.journal.SpoolHas, Books: s.books, Logger: logger,
+		Journal: s.journal, Frames: s.journal, Ranges: s.journal, Spool: s.spool, SpoolHas: s.journal.SpoolHas, Books: s.books, Logger: logger,
 	})
 	what := recovery.Found{
 		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,

@@ -21,10 +21,11 @@ import (
 // world is a Recovery among stores and rooms that remember what they were told, in one
 // list. Batches are known by one letter.
 type world struct {
-	t     *testing.T
-	r     *Recovery
-	books *ledger.Ledger
-	log   bytes.Buffer
+	numbers numbers // of segments
+	t       *testing.T
+	r       *Recovery
+	books   *ledger.Ledger
+	log     bytes.Buffer
 
 	mu      sync.Mutex
 	told    []string
@@ -64,7 +65,7 @@ func newWorld(t *testing.T) *world {
 		served: map[string]bool{"c": true}, room: 1 << 20, files: map[record.File]error{},
 	}
 	w.r = New(Stores{
-		Journal: w, Frames: w, Ranges: w, Spool: spoolOf{w}, Segments: &numbers{}, SpoolHas: func([]uint64) {}, Books: w.books, Quarantine: keeper{w},
+		Journal: w, Frames: w, Ranges: w, Spool: spoolOf{w}, SpoolHas: func([]uint64) {}, Books: w.books, Quarantine: keeper{w},
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 		NewID: func() record.BatchID {
 			w.next++
@@ -223,8 +224,8 @@ type numbers struct {
 	above uint64
 }
 
-func (n *numbers) Segments() []uint64       { return n.has }
-func (n *numbers) NumberAbove(above uint64) { n.above = above }
+func (s spoolOf) Segments() []uint64       { return s.numbers.has }
+func (s spoolOf) NumberAbove(above uint64) { s.numbers.above = above }
 
 type spoolOf struct{ *world }
 

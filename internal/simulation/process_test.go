@@ -319,7 +319,7 @@ func (w *world) start(n int, disk *faultfs.FS, boot string, c setup, arm func(*p
 	}
 	p.recovery = recovery.New(recovery.Stores{
 		Journal: p.told, Frames: p.told, Ranges: p.journal, Spool: p.spool, Books: p.ledger,
-		Quarantine: quarantine{p}, Logger: logger, Segments: p.spool, SpoolHas: p.journal.SpoolHas, NewID: func() record.BatchID { return w.newID(uint64(n)) },
+		Quarantine: quarantine{p}, Logger: logger, SpoolHas: p.journal.SpoolHas, NewID: func() record.BatchID { return w.newID(uint64(n)) },
 	})
 	p.ready.Store(true)
 	what := recovery.Found{
