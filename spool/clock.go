@@ -36,13 +36,6 @@ func (c *clock) now() time.Time {
 	return t
 }
 
-// ahead returns by how much the wall clock is ahead of this clock, by which payloads age; negative if
-// it is behind.
-func (c *clock) ahead() time.Duration {
-	_, off := c.look()
-	return off
-}
-
 // look returns the time of this clock and by how much the wall clock is ahead of it. The clock
 // follows elapsed time. It takes over a jump of the wall clock only after the wall clock has kept
 // the new distance for an hour (stands), give or take a minute.

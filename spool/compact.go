@@ -48,22 +48,22 @@ func (w *writer) compact(pressed bool) bool {
 	}
 	h, moves, err := w.copyRest(run)
 	s := w.s
-	if err != nil {
+	done := err == nil && w.swap(run, h, moves)
+	switch {
+	case err != nil:
 		w.log.Warn("spool compaction failed: the segments stay in use with all their payloads", "file", run[0].name, "segments", len(run), "err", err)
-	} else if !w.swap(run, h, moves) {
-		err = errUnwanted
-		_ = w.disk(func() error { // its payloads are all in the old segments as well
+	case !done: // its payloads are all in the old segments as well
+		_ = w.disk(func() error {
 			return errors.Join(s.o.FS.Remove(s.path(h.name+suffixOfIndex)), s.o.FS.Remove(s.path(h.name)))
 		})
 	}
 	for _, g := range run {
 		s.unpin(g)
 	}
-	if err != nil {
-		return false
+	if done {
+		s.segmentsChanged()
 	}
-	s.segmentsChanged()
-	return true
+	return done
 }
 
 // sparse returns the oldest run of neighbouring segments that hold few waiting payloads and whose
@@ -218,14 +218,10 @@ func (h *segment) adopt(g *segment, e *slot) {
 	e.input = mixed | uint32(len(h.mixes)-1)
 }
 
-// errUnwanted says that copies do not count: Held would have passed them by, or they are
-// of payloads that were given up meanwhile.
-var errUnwanted = errors.New("payloads are being gone through, or were given up")
-
 // swap makes the copies in h count in place of the originals in the segments run, whose files can
 // then be removed; moves has what was copied from where to where.
-// It returns false and changes nothing if Held or another walk goes through the segments, or if one of
-// them was given up since.
+// It returns false and changes nothing if Held or another walk goes through the segments, which would pass
+// the copies by, or if one of the segments was given up since.
 func (w *writer) swap(run []*segment, h *segment, moves []move) bool {
 	s := w.s
 	s.mu.Lock()

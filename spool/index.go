@@ -456,7 +456,8 @@ func readFull(f durable.File, b []byte, off int64) error {
 // next start reads the whole segment.
 func (s *Spool) writeIndex(g *segment, end int64, record uint64) error {
 	path := s.path(g.name + suffixOfIndex)
-	b := encodeIndex(g, s.w.agent, end, record, s.age.ahead())
+	_, ahead := s.age.look()
+	b := encodeIndex(g, s.w.agent, end, record, ahead)
 	err := s.w.disk(func() error {
 		return durable.WriteAtomic(s.o.FS, path, func(w io.Writer) error {
 			_, err := w.Write(b)

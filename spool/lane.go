@@ -215,20 +215,6 @@ func (s *Spool) isOut(g *segment, e *slot) bool {
 	return t != nil && t.sh.g == g && t.ord == e.ord
 }
 
-// takeBack puts a payload that the caller of Next has returned back into its lane, without its
-// content; only its number of attempts is kept. It is not given out again before until. Needs mu.
-func (s *Spool) takeBack(t *taken, until time.Time) {
-	if t.payload != nil {
-		s.attempts[t.id] = t.payload.Attempt
-	}
-	t.payload, t.until = nil, time.Time{}
-	if until.After(time.Now()) {
-		t.until = until
-	}
-	s.setGiven(t, false)
-	s.lane(t.sh.to).back.put(t)
-}
-
 // endOut ends a payload that was given out at some time, also if it was returned since. It does
 // nothing if a newer copy has replaced this one. Needs mu.
 func (s *Spool) endOut(t *taken) {
@@ -265,17 +251,6 @@ func (s *Spool) end(sh *share, e *slot) {
 	delete(s.attempts, e.id)
 	if g.live == 0 || !was && g.isSparse() {
 		s.disk.Wake()
-	}
-}
-
-// enter adds the payloads of a segment that was found at the start to the lanes of their routes
-// (what can be given out for each). Needs mu.
-func (s *Spool) enter(g *segment) {
-	for _, sh := range g.order {
-		if sh.waiting > 0 {
-			s.list(sh)
-			s.lane(sh.to).fresh += sh.waiting
-		}
 	}
 }
 

@@ -227,7 +227,15 @@ func (s *Spool) giveBack(id record.BatchID, until time.Time) bool {
 	if t == nil || !t.given {
 		return false
 	}
-	s.takeBack(t, until)
+	if t.payload != nil { // only its number of attempts is kept
+		s.attempts[id] = t.payload.Attempt
+	}
+	t.payload, t.until = nil, time.Time{}
+	if until.After(time.Now()) {
+		t.until = until
+	}
+	s.setGiven(t, false)
+	s.lane(t.sh.to).back.put(t)
 	return true
 }
 

@@ -106,8 +106,13 @@ func (s *Spool) readFolder() (*Recovery, error) {
 	r.tidy()
 	r.out.Agent = s.w.agent
 	for _, g := range s.segments {
-		s.enter(g)
 		r.out.Frames += g.live
+		for _, sh := range g.order {
+			if sh.waiting > 0 {
+				s.list(sh)
+				s.lane(sh.to).fresh += sh.waiting
+			}
+		}
 	}
 	return r.out, nil
 }

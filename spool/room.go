@@ -244,7 +244,7 @@ func (w *writer) remove(dead []*segment) {
 	var ids []record.BatchID
 	indexed := false
 	for _, g := range dead {
-		err := w.disk(func() error {
+		removed := w.removes("index not removed", func() error {
 			all, _ := s.all(g) // without a readable index the journal remembers more than it needs, until a later start
 			for i := range all {
 				ids = append(ids, all[i].id) // also if it was copied to another segment
@@ -255,8 +255,7 @@ func (w *writer) remove(dead []*segment) {
 			indexed = true
 			return s.o.FS.Remove(s.path(g.name + suffixOfIndex))
 		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.postpone("index not removed", err)
+		if !removed {
 			return
 		}
 	}
@@ -267,14 +266,13 @@ func (w *writer) remove(dead []*segment) {
 		s.mu.Lock()
 		g.aside = 0
 		s.mu.Unlock()
-		err := w.disk(func() error {
+		removed := w.removes("segment not removed", func() error {
 			if g.damaged {
 				return durable.Move(s.o.FS, s.path(g.name), s.path(damagedDir))
 			}
 			return s.o.FS.Remove(s.path(g.name))
 		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.postpone("segment not removed", err)
+		if !removed {
 			return
 		}
 	}
@@ -300,12 +298,17 @@ func (w *writer) remove(dead []*segment) {
 	}
 }
 
-// syncFolder makes removals in the folder durable; on an error it logs that the removal
-// will be retried, and returns false.
+// syncFolder makes removals in the folder durable; it returns false after an error, as removes does.
 func (w *writer) syncFolder() bool {
-	err := w.disk(func() error { return w.s.o.FS.SyncDir(w.s.dir) })
+	return w.removes("folder not synced", func() error { return w.s.o.FS.SyncDir(w.s.dir) })
+}
+
+// removes makes a call that is a step of a removal. If it fails, removes logs that the removal will be
+// retried, because of what, and returns false. What is gone already is no error.
+func (w *writer) removes(what string, call func() error) bool {
+	err := w.disk(call)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		w.postpone("folder not synced", err)
+		w.postpone(what, err)
 		return false
 	}
 	return true
