@@ -237,6 +237,37 @@ func TestMinFree(t *testing.T) {
 	})
 }
 
+// drop_oldest gives up a segment also where its index cannot be read any more: what the
+// segment says itself is dropped, each payload once.
+func TestFullDropsWithoutIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		cfg := testConfig
+		cfg.MaxSize, cfg.WhenFull = 8000, "drop_oldest"
+		o := testOptions(fs)
+		var dropped []int
+		o.OnDrop = func(p *record.Payload, _ string) { dropped = append(dropped, int(p.ReadAt.Unix())) }
+		s, _ := openWith(t, cfg, o)
+		last := 0
+		for ; len(dropped) == 0; last++ {
+			put(t, s, here, last+1)
+		}
+		s.mu.Lock()
+		x := s.segments[0].index
+		x.f = broken{x.f}
+		s.mu.Unlock()
+		for range 20 {
+			if last++; s.Put(payload(last, here)) != nil {
+				t.Fatalf("payload %d finds no room after %v were dropped", last, dropped)
+			}
+		}
+		if got := append(slices.Clone(dropped), drain(t, s, here)...); !slices.Equal(got, upTo(last)) {
+			t.Errorf("dropped and drained %v, want each once", got)
+		}
+		must(t, s.Close())
+	})
+}
+
 // Where the disk is full of other things, giving up payloads would not help and
 // is not done.
 func TestDropsNothingInVain(t *testing.T) {

@@ -138,12 +138,19 @@ func (w *writer) victims(n int64) []*segment {
 }
 
 // drop ends every waiting payload of a segment because the spool is full, and reports each with
-// OnDrop. The segment is removed later, by sweep.
+// OnDrop. If the index cannot be read, the segment says what they are; if that cannot be read either, they
+// are lost, see reindex. The segment is removed later, by sweep.
 func (w *writer) drop(g *segment) {
 	if g == w.seg {
 		_ = w.retire()
 	}
 	s := w.s
+	s.mu.Lock()
+	x := g.index
+	s.mu.Unlock()
+	if _, err := s.all(g); err != nil && passable(err) == nil {
+		s.reindex(g, x, err)
+	}
 	records, frames := 0, 0
 	err := s.scan(g, func(at placed, p *record.Payload) {
 		if !s.endWaiting(at) {
