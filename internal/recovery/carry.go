@@ -253,18 +253,17 @@ func (r *Recovery) takeReady(id record.BatchID) *record.Payload {
 // spooled: the file or the settings have changed. Refused records leave the spool too.
 func (r *Recovery) balance(b *batch, found look) {
 	more := map[string]int{}
+	add := func(input string, n int) { more[input] += n }
 	for _, p := range found.parts {
-		p.Inputs(func(input string, n int) { more[input] += n })
+		p.Inputs(add)
 	}
 	if found.lost != nil {
-		found.lost.Inputs(func(input string, n int) { more[input] += n })
+		found.lost.Inputs(add)
 	}
 	for _, x := range found.refused {
 		more[x.File.Input]++
 	}
-	for input, n := range records(b.Payload) {
-		more[input] -= n
-	}
+	b.Inputs(func(input string, n int) { more[input] -= n })
 	for input, n := range more {
 		switch {
 		case n > 0: // more records than were spooled
@@ -314,7 +313,10 @@ type watched struct {
 // spool with the same id, it first writes a replay: at the next start a begin counts for nothing if
 // its ranges are safe, and a replay shows that the payload has not ended.
 func (w watched) Begin(p *record.Payload) error {
-	if d := w.r.debtOf(p.ID); d != nil && d.id == p.ID {
+	w.r.mu.Lock()
+	d := w.r.sent[p.ID]
+	w.r.mu.Unlock()
+	if d != nil && d.id == p.ID {
 		_ = w.r.Frames.Replay(p.ID, p.Attempt)
 	}
 	return w.SendJournal.Begin(p)
@@ -354,14 +356,6 @@ func (w watched) Split(parent record.BatchID, children []*record.Payload) error 
 	}
 	w.r.mu.Unlock()
 	return w.SendJournal.Split(parent, children)
-}
-
-// debtOf returns the payload of the spool in whose place this batch is sent, so that it ends with the
-// batch; nil if there is none.
-func (r *Recovery) debtOf(id record.BatchID) *debt {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sent[id]
 }
 
 // settle is called when a batch ends with the outcome how. If the batch was the last one sent in place

@@ -427,12 +427,12 @@ func (s *start) findMissing(known []*record.Payload) error {
 	})
 	for _, p := range known {
 		if _, ended := s.Ended[p.ID]; !ended && !s.there[p.ID] && all[p.ID] == nil {
-			s.enter(p)
+			p.Inputs(s.enterRecords)
 			s.add(&batch{Payload: p, kind: Forgotten})
 		}
 	}
 	for _, p := range missing {
-		s.enter(p)
+		p.Inputs(s.enterRecords)
 		s.add(&batch{Payload: p, kind: OfSpool})
 	}
 	for id, n := range s.Replays {
@@ -458,11 +458,6 @@ func (s *start) takeOver(p *record.Payload, parts []*record.Payload, known map[r
 		_ = s.Journal.End(part.ID, record.Spooled)
 	}
 	_ = s.Journal.EndReplay(p.ID, record.Replaced)
-}
-
-// enter counts the records of a payload as restored and as in the spool.
-func (s *start) enter(p *record.Payload) {
-	p.Inputs(s.enterRecords)
 }
 
 // enterRecords counts n records of an input as restored and as in the spool.

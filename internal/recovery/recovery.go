@@ -203,6 +203,8 @@ func New(s Stores) *Recovery {
 // may the spool remove the evidence. It waits for the journal, but for no source file.
 func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	r.letReadyGo()
+	by := map[string]int{}
+	what.Inputs(func(input string, n int) { by[input] += n })
 	for _, id := range ids {
 		_ = r.Frames.Replay(id, 0)
 	}
@@ -210,7 +212,7 @@ func (r *Recovery) Lost(ids []record.BatchID, what *record.Payload) {
 	for _, id := range ids {
 		r.held[id] = true
 	}
-	r.losses = append(r.losses, loss{ids: ids, what: records(what), route: what.Route})
+	r.losses = append(r.losses, loss{ids: ids, what: by, route: what.Route})
 	r.mu.Unlock()
 	r.poke()
 }
@@ -321,13 +323,6 @@ func (r *Recovery) Pending() (now, waiting, absent int) {
 		}
 	}
 	return now, len(r.later), absent
-}
-
-// records returns the number of records of a payload by input.
-func records(p *record.Payload) map[string]int {
-	n := map[string]int{}
-	p.Inputs(func(input string, records int) { n[input] += records })
-	return n
 }
 
 // Where describes the ranges of a batch for logs: file and offsets of at most eight of them, and how

@@ -136,9 +136,7 @@ func (r *Recovery) lookUp(l *loss) {
 			continue
 		}
 		_ = r.Frames.Replay(id, p.Attempt) // so that the next start notices too that it is missing
-		for input, n := range records(p) {
-			l.what[input] -= n
-		}
+		p.Inputs(func(input string, n int) { l.what[input] -= n })
 		r.add(&batch{Payload: p, kind: OfSpool})
 	}
 	if len(unknown) > 0 { // the history may lack them only as long as it cannot be written
