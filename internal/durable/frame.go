@@ -52,11 +52,6 @@ type place struct {
 	synced int64
 }
 
-// appendFrame appends the bytes of a frame to b. at is where the frame will be in its segment.
-func appendFrame(b []byte, f *Frame, at place) []byte {
-	return appendTail(append(appendHead(b, f, at), f.Body...), f)
-}
-
 // appendHead appends the header and the meta of a frame to b; its body comes after them. at is where
 // the frame will be in its segment.
 func appendHead(b []byte, f *Frame, at place) []byte {

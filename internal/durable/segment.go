@@ -116,11 +116,12 @@ func (s *Segment) encode(frames []Frame) (parts [][]byte, err error) {
 			return nil, fmt.Errorf("append %d bytes: %w", len(f.Meta)+len(f.Body), ErrTooLarge)
 		}
 		if len(f.Body) < largeBody {
-			b = appendFrame(b, f, at)
+			b = append(appendHead(b, f, at), f.Body...)
 		} else {
 			parts = append(parts, appendHead(b, f, at), f.Body)
-			b = appendTail(nil, f)
+			b = nil
 		}
+		b = appendTail(b, f)
 		at.offset += f.size()
 		at.record += uint64(f.Records)
 	}
