@@ -537,11 +537,10 @@ func TestLaneEmptiedMeanwhile(t *testing.T) {
 	s, _ = openWith(t, testConfig, testOptions(disk))
 	route := unique.Make(to(here))
 	s.mu.Lock()
-	_, need := s.pick(route)
-	if need == nil {
+	_, late := s.pick(route)
+	if late.sh == nil {
 		t.Fatal("nothing is to be read from the index")
 	}
-	late := s.page(need)
 	s.mu.Unlock()
 	for n := 1; n <= 3; n++ {
 		p := next(s, to(here))

@@ -142,12 +142,12 @@ func (s *Spool) tidyLane(to route, l *lane) {
 
 // pick gives out the oldest payload of a route: one that was returned, or the next one that was
 // never given out. t is nil if there is none now. If the index entries of the next payloads are
-// not in memory, t is nil and need is their share (the payloads of the route in one segment); the
-// caller reads the entries and calls again. Needs mu.
-func (s *Spool) pick(to route) (t *taken, need *share) {
+// not in memory, t is nil and ahead says which they are; the caller calls load with it, and pick again.
+// Needs mu.
+func (s *Spool) pick(to route) (t *taken, ahead page) {
 	l := s.lanes[to]
 	if l == nil {
-		return nil, nil
+		return nil, ahead
 	}
 	l.wake(time.Now())
 	for {
@@ -156,18 +156,18 @@ func (s *Spool) pick(to route) (t *taken, need *share) {
 		case back != nil && back.until.IsZero() && (sh == nil || back.sh.g.place <= sh.g.place):
 			s.unback(back)
 			s.setGiven(back, true)
-			return back, nil
+			return back, ahead
 		case sh == nil:
-			return nil, nil
+			return nil, ahead
 		}
 		e := sh.peek()
 		if e == nil {
-			return nil, sh
+			return nil, s.page(sh)
 		}
 		if sh.next++; sh.g.ended.has(e.ord) || s.isOut(sh.g, e) { // it ended, or was given out, out of turn
 			continue
 		}
-		return s.give(sh, e, nil), nil
+		return s.give(sh, e, nil), ahead
 	}
 }
 

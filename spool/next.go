@@ -26,18 +26,14 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 			s.used = true
 			s.disk.Wake() // the writer finishes what Open left alone until the first use
 		}
-		t, need := s.pick(to)
-		var ahead page
-		if need != nil {
-			ahead = s.page(need)
-		}
+		t, ahead := s.pick(to)
 		s.mu.Unlock()
 		switch {
 		case t != nil:
 			if p, again := s.fetch(t); !again {
 				return p, t.id
 			}
-		case need == nil || !s.load(ahead):
+		case ahead.sh == nil || !s.load(ahead):
 			return nil, frame
 		}
 	}

@@ -187,11 +187,8 @@ func (s *Spool) weigh() {
 	names, _ := s.o.FS.List(dir)
 	total := int64(0)
 	for _, name := range names {
-		if f, err := s.o.FS.Open(filepath.Join(dir, name), 0); err == nil {
-			n, _ := f.Size()
-			total += n
-			f.Close()
-		}
+		n, _ := durable.Size(s.o.FS, filepath.Join(dir, name))
+		total += n
 	}
 	s.mu.Lock()
 	s.spoiled = total
@@ -222,7 +219,9 @@ func (w *writer) sweep(idle bool) {
 	s.segmentsChanged()
 	if err := s.o.BeforeUnlink(); err != nil {
 		if noSpace(err) { // the journal cannot be synced, but removing segments frees space
-			dead = s.whole(dead)
+			s.mu.Lock() // until the journal has recorded a loss, only the segment or its index shows it
+			dead = slices.DeleteFunc(dead, func(g *segment) bool { return g.damaged || g.lost })
+			s.mu.Unlock()
 		}
 		if !noSpace(err) || len(dead) == 0 {
 			w.postpone("journal not synced", err)
@@ -231,14 +230,6 @@ func (w *writer) sweep(idle bool) {
 		w.lookAgain() // at the segments that were left out
 	}
 	w.remove(dead)
-}
-
-// whole returns the segments of dead of which nothing was lost. The others stay: until the journal
-// has recorded the loss, only the segment or its index shows it.
-func (s *Spool) whole(dead []*segment) []*segment {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(dead, func(g *segment) bool { return g.damaged || g.lost })
 }
 
 // remove unlinks the segments dead, or moves them to the folder damaged if something in them was

@@ -89,25 +89,18 @@ func newSegment(name string, seq uint64) *segment {
 	return &segment{name: name, seq: seq, place: seq, shares: map[route]*share{}}
 }
 
-// share returns the payloads of a route in this segment; it makes an empty share if the route has
-// none yet.
-func (g *segment) share(to route) *share {
-	sh := g.shares[to]
-	if sh == nil {
-		sh = &share{g: g, to: to}
-		g.shares[to] = sh
-		g.order = append(g.order, sh)
-	}
-	return sh
-}
-
 // add appends the index entry e of a payload to a segment whose entries are in memory, with the next
 // position (ord), and adds it to the totals. It returns the share of its route (all payloads of the
 // route in this segment).
 func (g *segment) add(to route, e slot) *share {
 	e.ord = uint32(g.n)
 	g.n++
-	sh := g.share(to)
+	sh := g.shares[to]
+	if sh == nil {
+		sh = &share{g: g, to: to}
+		g.shares[to] = sh
+		g.order = append(g.order, sh)
+	}
 	sh.slots = append(sh.slots, e)
 	sh.n++
 	g.count(sh, &e)

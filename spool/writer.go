@@ -14,9 +14,6 @@ const (
 	// maxGroup is how many bytes of bodies are written before a sync. The
 	// writer has a copy of them, so that a Put can return before the disk does.
 	maxGroup = 4 << 20
-	// keptBuf is the largest copy whose memory is kept for the next group. Only a single payload
-	// that hardly compresses is larger.
-	keptBuf = maxGroup
 	// linger is how long the segment being written is kept when all in it has
 	// ended, so that a payload that comes and goes costs one sync.
 	linger = 10 * time.Second
@@ -160,11 +157,9 @@ func (w *writer) vouch() {
 		return
 	}
 	token, err := s.o.Vouch()
-	for _, g := range due {
-		if err == nil {
-			err = w.disk(func() error { return setToken(s.o.FS, s.path(g.name+suffixOfIndex), g.seq, token) })
-		}
-		if err == nil {
+	for i := 0; err == nil && i < len(due); i++ {
+		g := due[i]
+		if err = w.disk(func() error { return setToken(s.o.FS, s.path(g.name+suffixOfIndex), g.seq, token) }); err == nil {
 			s.mu.Lock()
 			g.token, g.vouched = token, true
 			s.mu.Unlock()
@@ -184,7 +179,7 @@ func (w *writer) tend() {
 	w.s.mu.Lock()
 	due := w.s.compactDue()
 	w.s.mu.Unlock()
-	pressed := w.isPressed()
+	pressed := w.shortOfQuota(0) > -2*w.s.segmentSize() // soon there is too little room for a compaction
 	switch {
 	case due.IsZero(), now.Before(w.spared), now.Before(due) && !pressed:
 	case w.compact(pressed):
@@ -193,11 +188,6 @@ func (w *writer) tend() {
 	default:
 		w.spared = now.Add(again)
 	}
-}
-
-// isPressed reports whether the spool will soon have too little room for a compaction.
-func (w *writer) isPressed() bool {
-	return w.shortOfQuota(0) > -2*w.s.segmentSize()
 }
 
 // isFull reports whether payloads are refused because the spool or its disk is full.
@@ -217,14 +207,14 @@ func (w *writer) take() (group []*request, closed bool) {
 	s.queue = s.queue[n:]
 	buf := w.buf[:0]
 	if cap(buf) < size {
-		buf = make([]byte, 0, max(size, min(2*cap(buf), keptBuf)))
+		buf = make([]byte, 0, max(size, min(2*cap(buf), maxGroup)))
 	}
 	for _, r := range group {
 		at := len(buf)
 		buf = append(buf, r.frame.Body...)
 		r.frame.Body, r.copied = buf[at:len(buf):len(buf)], true
 	}
-	if w.buf = buf; cap(buf) > keptBuf {
+	if w.buf = buf; cap(buf) > maxGroup { // of a single payload that hardly compresses
 		w.buf = nil
 	}
 	return group, s.disk.Closed()

@@ -64,6 +64,16 @@ func commit(fsys FS, f File, path string, rename func(from, to string) error) er
 	return nil
 }
 
+// Size returns the length of a file in bytes.
+func Size(fsys FS, path string) (int64, error) {
+	f, err := fsys.Open(path, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return f.Size()
+}
+
 // MkdirAll makes dir and all missing folders above it. Once it has returned nil, they survive a power
 // cut.
 func MkdirAll(fsys FS, dir string) error {

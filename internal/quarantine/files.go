@@ -39,16 +39,6 @@ func listFiles(fsys durable.FS, dir string) ([]file, error) {
 	return out, nil
 }
 
-// sizeOf returns the length of a file.
-func sizeOf(fsys durable.FS, path string) (int64, error) {
-	f, err := fsys.Open(path, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	return f.Size()
-}
-
 // makeFolder makes the folder of the store, and its name durable. After an error s.unsure is set, and
 // the next look tries again.
 func (s *Store) makeFolder() error {
@@ -86,7 +76,7 @@ func (s *Store) look() error {
 		f := &now[i]
 		size, ok := known[f.name]
 		if !ok {
-			size, _ = sizeOf(s.o.FS, s.path(f)) // 0 if it cannot be read
+			size, _ = durable.Size(s.o.FS, s.path(f)) // 0 if it cannot be read
 		}
 		f.size = size
 		s.size += size
@@ -134,7 +124,7 @@ func (s *Store) measure() {
 	s.size = 0
 	for i := range s.files {
 		f := &s.files[i]
-		if size, err := sizeOf(s.o.FS, s.path(f)); err == nil {
+		if size, err := durable.Size(s.o.FS, s.path(f)); err == nil {
 			f.size = size
 		} else if errors.Is(err, fs.ErrNotExist) {
 			f.size = 0

@@ -111,7 +111,7 @@ func (s *Store) load() (err error) {
 	}
 	for i := range s.files {
 		f := &s.files[i]
-		if f.size, err = sizeOf(s.o.FS, s.path(f)); err != nil {
+		if f.size, err = durable.Size(s.o.FS, s.path(f)); err != nil {
 			return err
 		}
 		s.size += f.size
