@@ -45,9 +45,7 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 		return fmt.Errorf("list spool %q: %w", dir, err)
 	}
 	for _, g := range files.segments {
-		switch err := listSegment(fsys, dir, g.name, fn); {
-		case errors.Is(err, fs.ErrNotExist): // removed since
-		case err != nil:
+		if err := listSegment(fsys, dir, g.name, fn); err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since
 			return err
 		}
 	}

@@ -100,7 +100,9 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	}
 	if err != nil && (errors.Is(err, errBody) || lasts(err)) {
 		if p == nil {
-			p = s.unreadable(t)
+			s.mu.Lock()
+			p = t.sh.unreadable(&t.slot)
+			s.mu.Unlock()
 		}
 		s.setAttempts(t, p)
 		p, err = s.mend(t, p, err)
@@ -147,14 +149,6 @@ func (s *Spool) isWritten(g *segment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.open
-}
-
-// unreadable returns the payload as far as its index entry says: id, route and number of records by
-// input, without ranges and body.
-func (s *Spool) unreadable(t *taken) *record.Payload {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return t.sh.unreadable(&t.slot)
 }
 
 // unreadable returns the payload of the index entry e as far as the index knows it: id, route and

@@ -435,20 +435,16 @@ func (w *writer) retire() error {
 		w.leave()
 		return err
 	}
-	if !w.isDead(w.seg) {
+	w.s.mu.Lock()
+	live := w.seg.live
+	w.s.mu.Unlock()
+	if live > 0 { // else it needs no index
 		if err := w.s.writeIndex(w.seg, w.out.Size(), w.out.NextRecord()); err != nil {
 			w.log.Warn("index of a spool segment could not be written; the next start reads the whole segment instead", "file", w.seg.name, "err", err)
 		}
 	}
 	w.forget(w.out.Size())
 	return nil
-}
-
-// isDead reports whether all payloads of a segment have ended, so that it needs no index.
-func (w *writer) isDead(g *segment) bool {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	return g.live == 0
 }
 
 // forget ends the writing of the current segment, whose file has this size: the next payload begins a

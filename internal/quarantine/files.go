@@ -124,10 +124,8 @@ func (s *Store) measure() {
 	s.size = 0
 	for i := range s.files {
 		f := &s.files[i]
-		if size, err := durable.Size(s.o.FS, s.path(f)); err == nil {
-			f.size = size
-		} else if errors.Is(err, fs.ErrNotExist) {
-			f.size = 0
+		if size, err := durable.Size(s.o.FS, s.path(f)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			f.size = size // 0 if it is gone
 		}
 		s.size += f.size
 	}
