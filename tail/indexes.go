@@ -3,8 +3,8 @@ package tail
 import (
 	"iter"
 
+	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/index"
 )
 
 // Files are found by what is known of them anyway, so that hundreds of thousands cost

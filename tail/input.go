@@ -13,10 +13,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"kusto-agent/internal/format"
+	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
 	"kusto-agent/tail/internal/finder"
-	"kusto-agent/tail/internal/index"
 )
 
 // Input is one input, ready to be read.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
-	"kusto-agent/tail/internal/index"
 	"kusto-agent/tail/internal/tracker"
 )
 
