@@ -102,11 +102,11 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		k := m.of.k
 		t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
-		r.info.First = k.info.First
+		r.info.First = k.info.Info().First
 		k.own().left = departure{at: st.ctime}
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		t.start(r, in.nextOf(k.file), newKnown())
-		t.remember(r.file, r.info) // what was known by this file may be known by its copy now
+		t.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
 		t.begin(r)
 		t.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
@@ -152,7 +152,7 @@ func placeOf(gone, known bool) tracker.Place {
 // the next) at the offset where reading of it stopped. The file of r is the same file, perhaps with
 // another path, or a copy. A reader that still has the generation is dropped. The caller holds mu.
 func (t *Tailer) resume(r *reader, c *candidate) {
-	k := c.k
+	k, was := c.k, c.k.info.Info()
 	if old := k.reader; old != nil {
 		old.wake() // it restores its state from k, which belongs to r from now on
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
@@ -160,15 +160,15 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	switch {
 	case k.node() != nodeOf(r.info) && k.position < r.size:
 		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path,
-			"of", k.info.Path, "offset", k.position, "bytes", r.size)
-	case k.info.Path != r.path:
-		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path, "was", k.info.Path, "offset", k.position)
+			"of", was.Path, "offset", k.position, "bytes", r.size)
+	case was.Path != r.path:
+		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path, "was", was.Path, "offset", k.position)
 	}
-	r.info.First, r.info.Head, r.info.Old, r.info.Dated = k.info.First, k.info.Head, k.info.Old, k.info.Dated
+	r.info.First, r.info.Head, r.info.Old, r.info.Dated = was.First, was.Head, was.Old, was.Dated
 	if k.position == 0 { // what start_at: end leaves out is not skipped yet
-		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && k.info.Done
+		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && was.Done
 	}
-	moved := k.info.Path != r.path || k.node() != nodeOf(r.info)
+	moved := was.Path != r.path || k.node() != nodeOf(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
 	if r.offset > r.size && !c.reached { // the file is a copy that ends before the offset: nothing in it is new
@@ -181,12 +181,12 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.advance(r.size, mark)
 		r.skips = nil
 		r.info.Done, r.info.Size = true, r.size
-		t.remember(k.file, r.info)
+		t.remember(k.file, r.info.Facts())
 	}
 	if moved { // noted now: if the agent stops before the first turn of r, the next start finds the file by this entry
 		t.apply(r, tracker.Moved{})
 		r.info.Size = r.size
-		t.remember(k.file, r.info)
+		t.remember(k.file, r.info.Facts())
 		t.forgetEmpty(r, k.file)
 	}
 	t.start(r, k.file, k)
@@ -223,10 +223,9 @@ func (t *Tailer) passOver(r *reader, size int64) {
 	r.old, r.info.Old = size, size
 	if head, err := fingerprint.HeadOf(r.f, r.size); err == nil {
 		r.info.Head = head
-		r.in.heads.move(r.k, head)
 	}
-	r.k.info = factsOf(r.info)
-	t.remember(r.file, r.info)
+	r.in.describe(r.k, r.info)
+	t.remember(r.file, r.k.info)
 }
 
 // start makes r the reader of the generation f (the content of a file from one truncation to the
@@ -237,8 +236,7 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 	if r.info.Dated == 0 && r.in.datesNeeded() { // lines of syslog do not tell their year
 		r.info.Dated = r.mtime
 	}
-	r.in.heads.move(k, r.info.Head)
-	r.in.byNode.move(k, r.info)
+	r.in.describe(k, r.info)
 	k.file, k.reader = f, r
 	k.revive()
 	r.in.known.Put(k)

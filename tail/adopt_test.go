@@ -21,8 +21,8 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	must(t, err)
 	w.tailer.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, false)
 	for _, s := range w.j.Files("in") {
-		if s.Info.Path != w.path("b.log") || s.Position != 2100 {
-			t.Errorf("the journal has %s, read to %d", s.Info.Path, s.Position)
+		if s.Info.Info().Path != w.path("b.log") || s.Position != 2100 {
+			t.Errorf("the journal has %s, read to %d", s.Info.Info().Path, s.Position)
 		}
 	}
 	w.tailer.closeFiles()
@@ -52,7 +52,7 @@ func TestCopySeenWhileEmpty(t *testing.T) {
 	must(t, err)
 	n := 0
 	for _, s := range w.j.Files("in") {
-		if s.Info.Inode == st.ino {
+		if s.Info.Info().Inode == st.ino {
 			n++
 		}
 	}

@@ -16,7 +16,10 @@ import (
 
 // isUnnamed reports whether nothing is known by which the file of a generation could be
 // found, but its id.
-func (k *known) isUnnamed() bool { return k.info.Path == "" && k.info.Inode == 0 }
+func (k *known) isUnnamed() bool {
+	info := k.info.Info()
+	return info.Path == "" && info.Inode == 0
+}
 
 // isComparable reports whether a file can be compared with what was read of a generation.
 func (k *known) isComparable() bool {
@@ -24,9 +27,11 @@ func (k *known) isComparable() bool {
 }
 
 // name notes what file a generation is of.
-func (k *known) name(path string, n node, handle []byte) {
-	k.info.Path, k.info.First = path, path
-	k.info.Dev, k.info.Inode, k.info.Birth, k.info.Handle = n.dev, n.ino, n.birth, string(handle)
+func (k *known) name(path string, n node, handle string) {
+	info := k.info.Info()
+	info.Path, info.First = path, path
+	info.Dev, info.Inode, info.Birth, info.Handle = n.dev, n.ino, n.birth, handle
+	k.info = info.Facts()
 }
 
 // mostSalts is with how many salts the id of a file is compared.
@@ -37,8 +42,8 @@ const mostSalts = 4
 // only the id and the read ranges are known. From then on the file is compared with them as with
 // its own earlier content. A file without birth time and handle is left out, because its id may be
 // that of an earlier file with the same inode. The caller holds mu.
-func (in *input) claim(path string, n node, handle []byte) {
-	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.birth == 0 && handle == nil {
+func (in *input) claim(path string, n node, handle string) {
+	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.birth == 0 && handle == "" {
 		return
 	}
 	for salt := range uint64(mostSalts) {
@@ -99,7 +104,7 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 
 // isOf reports whether id is a file id that newID makes of a node and a file handle. newID adds a
 // salt if the id is taken, so the first few salts are tried.
-func isOf(id record.FileID, n node, handle []byte) bool {
+func isOf(id record.FileID, n node, handle string) bool {
 	for salt := range uint64(mostSalts) {
 		if newID(n, handle, salt) == id {
 			return true

@@ -50,8 +50,8 @@ func cutWorldOf(t *testing.T, fill func(*world), left func(w *world, j *journal.
 func (w *world) onlyFile(id record.FileID) (last journal.FileState) {
 	w.t.Helper()
 	for _, s := range w.j.Files("in") {
-		if s.File.ID != id || s.Info.Path != w.path("a.log") {
-			w.t.Errorf("the journal knows %v at %q, want only %v", s.File, s.Info.Path, id)
+		if s.File.ID != id || s.Info.Info().Path != w.path("a.log") {
+			w.t.Errorf("the journal knows %v at %q, want only %v", s.File, s.Info.Info().Path, id)
 		}
 		last = s
 	}
@@ -163,7 +163,7 @@ func TestFileIsClaimedByItsID(t *testing.T) {
 			f, st, err := openFile(w.path("a.log"))
 			must(t, err)
 			defer f.Close()
-			must(t, j.Register(made[0].Cover[0].File, record.FileInfo{Path: w.path("a.log"), Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handleOf(f)}))
+			must(t, j.Register(made[0].Cover[0].File, record.FileInfo{Path: w.path("a.log"), Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handleOf(f)}.Facts()))
 			must(t, j.Skip(made[0].Cover[0].File, record.Span{End: 1000}, 1))
 			made[0].Cover[0].File.Generation, made[0].Pieces[0].File.Generation = 1, 1
 			must(t, j.Begin(made[0]))

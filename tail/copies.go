@@ -164,7 +164,7 @@ type holder struct {
 // candidate copies the state of the generation k and of its reader, to compare a file with it
 // without holding mu. scan is the number of the scan under way. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
-	c := &candidate{k: k, info: k.info.whole(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
+	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.life.IsDeleted(), nil
 		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew

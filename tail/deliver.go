@@ -217,10 +217,10 @@ func (w *worker) register(r *reader) error {
 	if !r.life.IsOutside() {
 		r.info.Path = r.path
 	}
-	r.in.heads.move(r.k, r.info.Head)
-	r.in.byNode.move(r.k, r.info)
+	r.in.describe(r.k, r.info)
+	facts := r.k.info
 	w.t.mu.Unlock()
 	r.registered = true
-	w.t.remember(r.file, r.info)
+	w.t.remember(r.file, facts)
 	return nil
 }

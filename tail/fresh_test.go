@@ -81,7 +81,7 @@ func TestWeigh(t *testing.T) {
 		t.Helper()
 		in.readers, in.known = newReaders(), newKnowns()
 		for n := range read {
-			in.readers.Put(&reader{k: &known{info: facts{Inode: uint64(n)}}})
+			in.readers.Put(&reader{k: &known{info: record.FileInfo{Inode: uint64(n) + 1}.Facts()}})
 		}
 		for n := range read + remembered {
 			in.known.Put(&known{file: in.file(record.FileID(n), 0)})

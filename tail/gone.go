@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -90,7 +89,7 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []su
 // rotatedAway counts and logs that the file of r is gone from its path. It also notes the file for
 // findRotated, which looks for files that were rotated after it. The caller holds mu.
 func (t *Tailer) rotatedAway(r *reader) {
-	info := r.k.info.whole()
+	info := r.k.info.Info()
 	info.Path = r.path
 	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at.time()})
 	t.o.Metrics.Rotation(r.in.Name)
@@ -106,7 +105,7 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 		if k.reader != nil {
 			continue
 		}
-		if k.missing.IsZero() || w.Unknown(k.info.Path) {
+		if k.missing.IsZero() || w.Unknown(k.info.Info().Path) {
 			k.own().missing = now
 		}
 		if now.Sub(k.missing) >= in.ForgetAfter.D() {
@@ -131,7 +130,7 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 		return false
 	}
 	in.known.Delete(k.file)
-	in.heads.move(k, record.Head{})
+	in.heads.remove(k)
 	if last {
 		in.byNode.remove(k.node())
 	}

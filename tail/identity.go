@@ -124,19 +124,19 @@ func openFile(path string) (*os.File, status, error) {
 const atHandleFID = 0x200
 
 // handleOf returns the kernel's handle of an open file, which has the inode and its
-// generation; nil: the file system has none, and the time of birth is used instead.
-func handleOf(f *os.File) []byte {
+// generation; empty: the file system has none, and the time of birth is used instead.
+func handleOf(f *os.File) string {
 	for _, flags := range []int{unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | atHandleFID} {
 		if h, _, err := unix.NameToHandleAt(int(f.Fd()), "", flags); err == nil {
-			return append(binary.LittleEndian.AppendUint32(nil, uint32(h.Type())), h.Bytes()...)
+			return string(append(binary.LittleEndian.AppendUint32(nil, uint32(h.Type())), h.Bytes()...))
 		}
 	}
-	return nil
+	return ""
 }
 
 // newID derives the id of a new file from its inode, birth and handle. salt makes another
 // id if that one is taken.
-func newID(n node, handle []byte, salt uint64) record.FileID {
+func newID(n node, handle string, salt uint64) record.FileID {
 	b := make([]byte, 0, 64)
 	for _, v := range []uint64{n.dev, n.ino, uint64(n.birth), salt} {
 		b = binary.LittleEndian.AppendUint64(b, v)

@@ -21,7 +21,10 @@ func newNodes() nodes {
 }
 
 // node is where the generation is, or was when it was last seen.
-func (k *known) node() node { return node{dev: k.info.Dev, ino: k.info.Inode, birth: k.info.Birth} }
+func (k *known) node() (n node) {
+	n.dev, n.ino, n.birth = k.info.Inode()
+	return n
+}
 
 // get returns the latest generation of the file n, also if a rotation has copied its content and
 // the generation goes on in the copy; nil: none is known.
@@ -46,14 +49,25 @@ func (x *nodes) remove(n node) {
 // has reports whether k is the latest generation of its file.
 func (x *nodes) has(k *known) bool { return x.get(k.node()) == k }
 
-// move sets the facts of the generation k to info. If k now goes on in another file, because a
-// rotation copied its content, the node of the old file still finds it through former.
-func (x *nodes) move(k *known, info record.FileInfo) {
-	if was := k.node(); was != nodeOf(info) && x.now.Get(was) == k {
-		x.now.Delete(was)
-		x.former[was] = k
+// describe sets the facts of the generation k to info, in the indexes too. If k now goes on in
+// another file, because a rotation copied its content, the node of the old file still finds it
+// through former. The caller holds mu.
+func (in *input) describe(k *known, info record.FileInfo) {
+	was, head, facts := k.node(), k.info.Head(), info.Facts()
+	if facts == k.info {
+		return
 	}
-	k.info = factsOf(info)
+	if was != nodeOf(info) && in.byNode.now.Get(was) == k {
+		in.byNode.now.Delete(was)
+		in.byNode.former[was] = k
+	}
+	if head != info.Head {
+		in.heads.remove(k)
+	}
+	k.info = facts
+	if head != info.Head {
+		in.heads.add(k)
+	}
 }
 
 // node returns device, inode and birth time of the reader's file. The caller holds mu. A reader
@@ -79,22 +93,19 @@ type heads struct {
 }
 
 func newHeads() heads {
-	return heads{index.NewGroups(func(k *known) record.Head { return k.info.Head }, func(k *known) **known { return &k.alike })}
+	return heads{index.NewGroups(func(k *known) record.Head { return k.info.Head() }, func(k *known) **known { return &k.alike })}
 }
 
-// move changes the head (a hash of the first bytes) by which the generation k is found. With a zero
-// head k is not found any more.
-func (x heads) move(k *known, h record.Head) {
-	if k.info.Head.Len > 0 {
-		x.Delete(k)
-	}
-	k.info.Head = h
-	x.add(k)
-}
-
+// add has the generation k found by its head (a hash of the first bytes), if it has one.
 func (x heads) add(k *known) {
-	if k.info.Head.Len > 0 {
+	if k.info.Head().Len > 0 {
 		x.Add(k)
+	}
+}
+
+func (x heads) remove(k *known) {
+	if k.info.Head().Len > 0 {
+		x.Delete(k)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // Unlike a plain copy, a compressed file is never read while its original is being read: then the
 // verdict is Copy, with k nil if it is not known yet of which file. The caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
-	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.handle(), p.handle) {
+	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.Info().Handle, p.handle) {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		f.Content, _ = k.isIn(p.facts)
 		if f.Content == identity.Prefix || f.Content == identity.Part {
@@ -82,7 +82,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 // it.
 func (p *packed) isAwaited() bool {
 	for r := range p.in.readers.All() {
-		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head.Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.whole()) {
+		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head().Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.Info()) {
 			return true
 		}
 	}
@@ -97,7 +97,7 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
 	for k := range p.in.known.All() {
-		if k.mark != 0 && k.info.Head.Len == 0 && isNameOf(p.path, k.info.whole()) {
+		if k.mark != 0 && k.info.Head().Len == 0 && isNameOf(p.path, k.info.Info()) {
 			all = append(all, k)
 		}
 	}
@@ -187,15 +187,15 @@ const enoughAlike = 64 << 10
 func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past
 	switch {
-	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.whole()), unseen && k.position < enoughAlike && p.in.isCommon(k):
+	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
 	case enough:
 		return identity.Holds
-	case k.info.Done && k.truncated.IsZero() && k.position != p.facts.Size:
+	case k.info.Info().Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
-	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info.whole()):
+	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info.Info()):
 		return identity.Holds
 	}
 	return identity.Little
@@ -204,8 +204,8 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 // isCommon reports whether another file was read that begins as k does, over the length of a
 // fingerprint, and is no copy of it. The caller holds mu.
 func (in *input) isCommon(k *known) bool {
-	for o := range in.heads.Get(k.info.Head) {
-		if o.file.ID != k.file.ID && o.position > 0 && o.info.Old == 0 {
+	for o := range in.heads.Get(k.info.Head()) {
+		if o.file.ID != k.file.ID && o.position > 0 && o.info.Info().Old == 0 {
 			return true
 		}
 	}

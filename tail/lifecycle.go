@@ -36,7 +36,7 @@ func (w *worker) isOver(r *reader) bool {
 // file that is being read is at its first path. Nothing is written to the renamed file any more, as
 // a rule. The caller holds mu.
 func (t *Tailer) isReplaced(r *reader) bool {
-	first := r.k.info.First
+	first := r.k.info.Info().First
 	return r.path != first && some(t.byPath.Get(first), func(o *reader) bool {
 		return o != r && o.in.files == r.in.files && !o.life.IsGone()
 	})
@@ -212,7 +212,7 @@ func (w *worker) renew(r *reader) error {
 	was, info := r.file, r.info
 	w.t.nextGeneration(r, w.t.late.before(was, r.offset))
 	if r.registered {
-		w.t.remember(was, info)
+		w.t.remember(was, info.Facts())
 	}
 	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
 	r.cursor, r.high, r.old, r.headed = cursor{}, 0, 0, 0
@@ -229,7 +229,7 @@ func (w *worker) retire(r *reader, left departure) {
 	w.t.retired(r, left)
 	w.t.mu.Unlock()
 	if r.registered {
-		w.t.remember(r.file, r.info)
+		w.t.remember(r.file, r.info.Facts())
 	}
 }
 
@@ -247,8 +247,7 @@ func (t *Tailer) retired(r *reader, left departure) {
 		if len(r.skips) > 0 || len(k.ahead) > 0 {
 			k.own().ahead = r.skips
 		}
-		r.in.heads.move(k, r.info.Head)
-		r.in.byNode.move(k, r.info)
+		r.in.describe(k, r.info)
 		k.reader, k.own().left = nil, left
 	}
 	if left.lost {
@@ -281,9 +280,10 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	}
 	r.k = newKnown()
 	r.k.own().anew = found
-	r.k.file, r.k.info, r.k.reader = r.file, factsOf(r.info), r
+	info := r.info
+	info.Head = record.Head{}
+	r.k.file, r.k.info, r.k.reader = r.file, info.Facts(), r
 	r.in.known.Put(r.k)
-	r.k.info.Head = record.Head{}
 	r.in.byNode.put(r.k)
 	t.apply(r, tracker.Renewed{})
 }

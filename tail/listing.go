@@ -132,13 +132,14 @@ func (l *listing) remember(in *input) {
 		if k.reader != nil || met[k.file] {
 			continue
 		}
-		f := FileStatus{File: k.file, Path: k.info.Path, Size: k.info.Size, Read: k.position, Safe: k.safe, Unread: Remembered}
+		info := k.info.Info()
+		f := FileStatus{File: k.file, Path: info.Path, Size: info.Size, Read: k.position, Safe: k.safe, Unread: Remembered}
 		switch {
 		case k.isUnnamed():
 			f.Why = "a power cut took the name of its file from the journal; it was not found by its id"
 		case !in.byNode.has(k):
 			f.Why = "the file has begun anew since"
-		case k.info.Done:
+		case info.Done:
 			f.Why = "it is gone, or no longer matched, and was read to its end"
 		default:
 			f.Why = "it was not found; forgotten when it is gone for longer than forget_after"

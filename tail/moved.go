@@ -82,8 +82,8 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k := range in.known.All() {
-		if k.reader == nil && !k.info.Done && in.byNode.get(k.node()) == k {
-			all = append(all, unfinished{known: k, info: k.info.whole()})
+		if k.reader == nil && !k.info.Info().Done && in.byNode.get(k.node()) == k {
+			all = append(all, unfinished{known: k, info: k.info.Info()})
 		}
 	}
 	return all
@@ -98,7 +98,7 @@ func (t *Tailer) findCopies(in *input) {
 	in.truncated = nil
 	paths := make([][]string, len(lost))
 	for i, k := range lost {
-		info := k.info.whole()
+		info := k.info.Info()
 		paths[i] = info.Paths()
 	}
 	t.mu.Unlock()
@@ -129,5 +129,5 @@ func (t *Tailer) continues(k *known, path string) bool {
 	if c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
 		return false
 	}
-	return identity.Judge(c.compare(newSample(f, st, nil)).facts) == identity.Continuation
+	return identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
 }

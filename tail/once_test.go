@@ -28,7 +28,7 @@ func (w *world) unreadOnce() (unread []string) {
 	defer j.Close()
 	read := make(map[node]int64)
 	for _, s := range j.Files("in") {
-		n := nodeOf(s.Info)
+		n := nodeOf(s.Info.Info())
 		read[n] = max(read[n], s.Position)
 	}
 	for _, pattern := range w.in().Paths {

@@ -73,7 +73,7 @@ func (w *worker) follow(r *reader, st status) {
 		r.in.byNode.remove(was)
 	}
 	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.dev, st.ino, st.birth, handle
-	r.in.byNode.move(r.k, r.info)
+	r.in.describe(r.k, r.info)
 	r.in.byNode.put(r.k)
 	r.in.readers.Put(r)
 	w.job.moved = true

@@ -27,7 +27,7 @@ type packed struct {
 	real    string // where the path leads
 	st      status
 	how     archive.Kind
-	handle  []byte
+	handle  string
 	since   time.Time      // unchanged
 	matched bool           // by the patterns; else it is only looked at for what it may continue
 	barred  bool           // whatever it holds is not to be read
@@ -111,7 +111,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 // mu.
 func (t *Tailer) advance(p *packed) {
 	k := p.in.byNode.get(p.st.node)
-	if k != nil && (k.reader != nil || otherHandle(k.info.handle(), p.handle)) {
+	if k != nil && (k.reader != nil || otherHandle(k.info.Info().Handle, p.handle)) {
 		k = nil // another file with the same inode, or one that is being read
 	}
 	switch {
@@ -119,9 +119,9 @@ func (t *Tailer) advance(p *packed) {
 	case p.facts != nil:
 		t.settle(p)
 	case p.done():
-	case k != nil && !p.barred && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime:
-		// It was looked through before.
-		t.readPacked(p, &archive.Facts{Size: k.info.Size, Heads: []record.Head{k.info.Head}}, k, place{}, identity.Same)
+	case k != nil && !p.barred && p.isAs(k): // it was looked through before
+		info := k.info.Info()
+		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, k, place{}, identity.Same)
 	default:
 		t.queueIfQuiet(p, 1)
 	}
@@ -131,8 +131,14 @@ func (t *Tailer) advance(p *packed) {
 // changed since. The caller holds mu.
 func (p *packed) done() bool {
 	k := p.in.byNode.get(p.st.node)
-	return k != nil && k.reader == nil && !otherHandle(k.info.handle(), p.handle) &&
-		!p.matched && k.info.Done && k.info.Packed.Size == p.st.size && k.info.Packed.Mtime == p.st.mtime
+	return k != nil && k.reader == nil && !otherHandle(k.info.Info().Handle, p.handle) &&
+		!p.matched && k.info.Info().Done && p.isAs(k)
+}
+
+// isAs reports whether the compressed file has not changed since it was read as the generation k.
+func (p *packed) isAs(k *known) bool {
+	was := k.info.Info().Packed
+	return was.Size == p.st.size && was.Mtime == p.st.mtime
 }
 
 // why returns why a compressed file is not being read; empty: it is. The caller holds mu.

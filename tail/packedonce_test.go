@@ -130,7 +130,7 @@ func TestCompressedDone(t *testing.T) {
 	in := w.tailer.inputs[0]
 	w.await("the compressed file to be read", func() bool {
 		for k := range in.known.All() {
-			if k.info.Packed.Size > 0 && k.info.Done && k.reader == nil {
+			if k.info.Info().Packed.Size > 0 && k.info.Info().Done && k.reader == nil {
 				return true
 			}
 		}

@@ -39,7 +39,7 @@ func (t *Tailer) poll(r *reader) {
 		For:      now.since(r.shown.active),
 		Told:     !r.life.WasHeard() && t.hears(r),
 		Failed:   r.shown.failed != nil,
-		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path != r.k.info.First) && !r.shown.atEnd,
+		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path != r.k.info.Info().First) && !r.shown.atEnd,
 		Reserved: r.shown.reserved,
 	})
 	r.polled.looked = now

@@ -35,17 +35,17 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	if len(x.Heads) > 0 {
 		r.z.head = x.Heads[0]
 	}
-	looked := is == identity.Own || k.info.Packed != r.z.file // it was not known in this form yet
+	looked := is == identity.Own || k.info.Info().Packed != r.z.file // it was not known in this form yet
 	goesOn := is == identity.Same || is == identity.Continuation
 	if goesOn && !looked {
-		r.z.file = k.info.Packed
+		r.z.file = k.info.Info().Packed
 	}
 	r.info = record.FileInfo{
 		Path: p.path, First: p.path, Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
 		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
 	if r.life.IsOutside() { // it is found again by the name that a pattern matches
-		r.info.Path = k.info.Path
+		r.info.Path = k.info.Info().Path
 	}
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	switch is {
@@ -57,7 +57,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	case identity.Rewritten:
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
-		r.info.First = k.info.First
+		r.info.First = k.info.Info().First
 		t.start(r, in.nextOf(k.file), newKnown())
 	default:
 		t.begin(r)
@@ -65,7 +65,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		if p.old && in.StartAt == "end" {
 			r.old = x.Size
 		} else if is == identity.Own && k != nil {
-			t.tellAlike(p.path, k.info.Path, x.Size)
+			t.tellAlike(p.path, k.info.Info().Path, x.Size)
 		}
 	}
 	t.tellFlaw(p, x, r)
@@ -245,12 +245,12 @@ func (t *Tailer) readWaiting() bool {
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
-		return k.reader != nil || k.info.Done && k.truncated.IsZero() || in.known.Get(k.file) != k ||
+		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > freshCopy
 	})
 	infos := make([]record.FileInfo, len(in.lost))
 	for i, k := range in.lost {
-		infos[i] = k.info.whole()
+		infos[i] = k.info.Info()
 	}
 	for n, path := range in.behind {
 		if st, err := statPath(path); err == nil && st.node != n || errors.Is(err, fs.ErrNotExist) {
@@ -333,13 +333,14 @@ func (t *Tailer) tellLost(in *input) {
 			continue // the loss by a truncation was counted then
 		}
 		k.own().toldLost = true
-		left := k.info.Size - k.position
+		info := k.info.Info()
+		left := info.Size - k.position
 		if left <= 0 {
-			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", k.info.Path, "offset", k.position)
+			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
 			continue
 		}
 		t.abandoned(k.file, k.position, left)
-		t.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", k.info.Path,
+		t.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
 }
@@ -347,7 +348,8 @@ func (t *Tailer) tellLost(in *input) {
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be
 // read (exclude, compressed: never). The caller holds mu.
 func (t *Tailer) loseBarred(p *packed, k *known) {
-	if k.info.Done {
+	info := k.info.Info()
+	if info.Done {
 		return
 	}
 	why := "exclude"
@@ -356,12 +358,13 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 	}
 	if left := p.facts.Size - k.position; left > 0 {
 		t.abandoned(k.file, k.position, left)
-		t.o.Logger.Error("file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost", "input", p.in.Name, "file", k.info.Path,
+		t.o.Logger.Error("file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost", "input", p.in.Name, "file", info.Path,
 			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
 			"fix", "compress files later (delaycompress), or let the input read compressed files")
 	}
-	k.info.Done = true
-	t.remember(k.file, k.info.whole())
+	info.Done = true
+	k.info = info.Facts()
+	t.remember(k.file, k.info)
 }
 
 // isCut reports whether a file is a compressed one that breaks off.
@@ -379,8 +382,8 @@ func headOfReader(r *reader) (record.Head, error) {
 // sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
 // the size that the inspection found.
 func (k *known) sizeAt(st status) int64 {
-	if k.info.Packed.Size > 0 {
-		return k.info.Size
+	if info := k.info.Info(); info.Packed.Size > 0 {
+		return info.Size
 	}
 	return st.size
 }

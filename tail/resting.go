@@ -1,10 +1,6 @@
 package tail
 
-import (
-	"bytes"
-
-	"kusto-agent/internal/record"
-)
+import "kusto-agent/internal/record"
 
 // Of many files most have nothing to read. What a turn needs of such a file follows from
 // what is known of its generation and from what the status shows, so it is not kept.
@@ -59,7 +55,7 @@ func (r *reader) wake() {
 		return
 	}
 	k, kept := r.k, &r.resting
-	h := &reading{file: k.file, info: k.info.whole()}
+	h := &reading{file: k.file, info: k.info.Info()}
 	h.sight = sight{size: r.shown.size, mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
 	h.offset, h.mark = k.position, k.mark
 	h.toldOf, h.registered, h.headed = kept.toldOf, kept.registered, int(kept.headed)
@@ -85,16 +81,10 @@ func (r *reader) isRegistered() bool {
 // state before. It does not compare what a turn sets before it uses it.
 func (r *reader) isAs(h *reading) bool {
 	w := r.reading
-	return h.file == w.file && sameInfo(&h.info, &w.info) &&
+	return h.file == w.file && h.info == w.info &&
 		h.size == w.size && h.high == w.high && h.mtime == w.mtime && h.checked == w.checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
 		h.offset == w.offset && h.mark == w.mark && len(h.skips) == 0 && h.stuck == 0 && h.held.IsZero() && h.long.at == 0 && h.nuls == (nuls{}) &&
 		(h.settled == 0 || h.offset == h.size) &&
 		h.narrow == 0 && !h.chosen && !h.unbound && !h.atOnce &&
 		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.toldOf == w.toldOf
-}
-
-// sameInfo reports whether two generations have the same facts.
-func sameInfo(a, b *record.FileInfo) bool {
-	return a.Path == b.Path && a.First == b.First && a.Dev == b.Dev && a.Inode == b.Inode && a.Birth == b.Birth && bytes.Equal(a.Handle, b.Handle) &&
-		a.Size == b.Size && a.Head == b.Head && a.Encoding == b.Encoding && a.Done == b.Done && a.Old == b.Old && a.Real == b.Real && a.Dated == b.Dated && a.Packed == b.Packed
 }

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"bytes"
 	"cmp"
 	"iter"
 	"os"
@@ -17,7 +16,7 @@ import (
 // Tailer.mu.
 type known struct {
 	file     record.File
-	info     facts
+	info     record.Facts
 	position int64       // all before was read; of its reader, at the end of its last turn
 	safe     int64       // all before is safe
 	mark     record.Mark // of the position
@@ -44,7 +43,7 @@ type past struct {
 var uneventful past
 
 // newKnown returns a generation of which nothing was read.
-func newKnown() *known { return &known{info: facts{seldom: &usual}, past: &uneventful} }
+func newKnown() *known { return &known{past: &uneventful} }
 
 // own returns the rarely used facts of a generation (its past) for writing. Generations without any
 // share one value, so own makes one for k first.
@@ -88,14 +87,15 @@ func (in *input) recall(states iter.Seq[State]) {
 	var before *known // the generation before, of the same file or another
 	for s := range states {
 		k := newKnown()
-		k.file, k.info, k.position, k.safe, k.mark = s.File, factsOf(s.Info), s.Position, s.Position, s.Mark
+		k.file, k.info, k.position, k.safe, k.mark = s.File, s.Info, s.Position, s.Position, s.Mark
 		k.file.Input = in.Name // one string for all
 		if len(s.Ahead) > 0 {
 			k.own().ahead = s.Ahead
 		}
 		in.known.Put(k)
 		if k.isUnnamed() && before != nil && before.file.ID == k.file.ID && !before.isUnnamed() && k.isComparable() {
-			k.name(before.info.Path, before.node(), before.info.handle())
+			was := before.info.Info()
+			k.name(was.Path, before.node(), was.Handle)
 		}
 		before = k
 		if k.isUnnamed() {
@@ -116,14 +116,14 @@ func (in *input) recall(states iter.Seq[State]) {
 type sample struct {
 	f *os.File
 	status
-	handle []byte
+	handle string
 	heads  []record.Head // over every length it has
 }
 
 // born is when a file was made, or last written to where that is not known.
 func (s *sample) born() int64 { return cmp.Or(s.birth, s.mtime) }
 
-func newSample(f *os.File, st status, handle []byte) *sample {
+func newSample(f *os.File, st status, handle string) *sample {
 	return &sample{f: f, status: st, handle: handle, heads: fingerprint.Heads(f, st.size)}
 }
 
@@ -212,7 +212,7 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	case k == nil:
 	case k.node() != s.node: // a rotation copied its content, and the generation goes on in the copy
 		return k.candidate(scan)
-	case k.reader == nil && !otherHandle(k.info.handle(), s.handle):
+	case k.reader == nil && !otherHandle(k.info.Info().Handle, s.handle):
 		return k.candidate(scan)
 	}
 	if s.birth == 0 {
@@ -221,7 +221,7 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	// Device numbers change over a reboot; all else together does not.
 	for _, h := range s.heads {
 		for k := range in.heads.Get(h) {
-			if k.reader == nil && k.info.Inode == s.ino && k.info.Birth == s.birth {
+			if n := k.node(); k.reader == nil && n.ino == s.ino && n.birth == s.birth {
 				return k.candidate(scan)
 			}
 		}
@@ -252,4 +252,4 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	return all
 }
 
-func otherHandle(a, b []byte) bool { return a != nil && b != nil && !bytes.Equal(a, b) }
+func otherHandle(a, b string) bool { return a != "" && b != "" && a != b }

@@ -68,7 +68,7 @@ func (w *world) position(name string) int64 {
 	w.start()
 	defer w.shut()
 	for _, s := range w.j.Files("in") {
-		if s.Info.Path == w.path(name) {
+		if s.Info.Info().Path == w.path(name) {
 			return s.Position
 		}
 	}

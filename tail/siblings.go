@@ -118,7 +118,7 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 		return node{}, false
 	}
 	defer f.Close()
-	s := newSample(f, st, nil)
+	s := newSample(f, st, "")
 	t.mu.Lock()
 	alike, longer := in.alike(s, t.scanNo), in.longer(s, t.scanNo)
 	t.mu.Unlock()
@@ -160,7 +160,7 @@ func (c *candidate) mayBeCut(in *input, s *sample) bool {
 // number of the scan under way. The caller holds mu.
 func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 	for k := range in.known.All() {
-		if int64(k.info.Head.Len) > s.size {
+		if int64(k.info.Head().Len) > s.size {
 			c := k.candidate(scan)
 			c.trail = k.places()
 			all = append(all, c)

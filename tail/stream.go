@@ -253,7 +253,7 @@ func (in *input) predecessor(r *reader) (of *reader) {
 		return of
 	}
 	for k := range in.known.All() { // one that was read to its end may lie between
-		if b := k.info.Birth; k.reader == nil && of.info.Birth < b && b < r.info.Birth && homeOf(k.info.First) == r.stream.home {
+		if is := k.info.Info(); k.reader == nil && of.info.Birth < is.Birth && is.Birth < r.info.Birth && homeOf(is.First) == r.stream.home {
 			return nil
 		}
 	}

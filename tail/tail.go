@@ -26,7 +26,7 @@ import (
 // State is what is remembered of one generation of a file.
 type State struct {
 	File     record.File
-	Info     record.FileInfo
+	Info     record.Facts
 	Position int64 // all before it is safe
 	Mark     record.Mark
 	Ahead    []record.Extent // safe or begun beyond the position, in order
@@ -35,7 +35,7 @@ type State struct {
 // Positions remembers files and how far they are safe.
 type Positions interface {
 	Files(input string) iter.Seq[State]
-	Register(f record.File, info record.FileInfo) error
+	Register(f record.File, info record.Facts) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
 	Forget(f record.File) error
 }
@@ -285,7 +285,7 @@ func (t *Tailer) Resting() bool {
 
 // remember and skip hand things to the journal. That it cannot write is for
 // the journal to tell: it keeps what it was told, and delivery goes on.
-func (t *Tailer) remember(f record.File, info record.FileInfo) { _ = t.o.Positions.Register(f, info) }
+func (t *Tailer) remember(f record.File, info record.Facts) { _ = t.o.Positions.Register(f, info) }
 
 func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
@@ -311,7 +311,7 @@ func (t *Tailer) closeFiles() {
 		for r := range in.readers.All() {
 			if !r.isRegistered() && r.k.position == 0 && r.life.Wish() == tracker.Keep {
 				r.wake()
-				t.remember(r.file, r.info)
+				t.remember(r.file, r.info.Facts())
 			}
 			if r.f != nil {
 				r.f.Close()

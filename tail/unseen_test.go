@@ -14,7 +14,7 @@ type gatedJournal struct {
 	gate chan struct{}
 }
 
-func (j gatedJournal) Register(f record.File, info record.FileInfo) error {
+func (j gatedJournal) Register(f record.File, info record.Facts) error {
 	<-j.gate
 	return j.positions.Register(f, info)
 }

@@ -58,7 +58,7 @@ func generate(b *testing.B, dir string, batches int) {
 	for g := range writers {
 		wg.Go(func() {
 			f := record.File{Input: "app", ID: record.FileID(g)}
-			if err := j.Register(f, record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", g, ".log"), Done: true}); err != nil {
+			if err := j.Register(f, record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", g, ".log"), Done: true}.Facts()); err != nil {
 				b.Error(err)
 			}
 			at := int64(0)

@@ -218,7 +218,7 @@ func (h *history) take(e *journal.Entry) {
 		h.snapshot(e, wasStopped)
 	case journal.FileSeen:
 		f := h.file(e.File)
-		f.info, f.seen, f.forgotten = e.Info, true, false
+		f.info, f.seen, f.forgotten = e.Info.Info(), true, false
 	case journal.Position:
 		h.vouch(e.File, record.Span{End: e.Span.End}, before)
 	case journal.Skip:

@@ -235,7 +235,7 @@ func TestVerdict(t *testing.T) {
 		w.end(1, record.Accepted)
 	}, "accepted[{0 10}], records 10, unknown[{0 10}] killed=accepted")
 	seen := func(w *teller, size int64, born time.Time) {
-		w.tell(journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: record.FileInfo{Path: "/log/a", Size: size, Birth: born.UnixNano()}})
+		w.tell(journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: record.FileInfo{Path: "/log/a", Size: size, Birth: born.UnixNano()}.Facts()})
 	}
 	stopMachine := func(w *teller, state ...journal.Entry) {
 		w.run++
@@ -351,7 +351,7 @@ func TestVerdict(t *testing.T) {
 		w.end(1, record.Accepted)
 		w.tell(journal.Entry{Kind: journal.Forget, File: fileOf(1)})
 	}, "accepted[{10 20}], records 10, FORGOTTEN[{0 10}]")
-	known := journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: record.FileInfo{Path: "/a", Size: 30}}
+	known := journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: record.FileInfo{Path: "/a", Size: 30}.Facts()}
 	f("not to be found", facts{sources: map[record.File]source{fileOf(1): {}}}, func(w *teller) { w.tell(known); w.begin(1, 0, 10) },
 		"begun[{0 10}], VANISHED[{0 30}]")
 	f("not to be found, with the running agent", facts{running: true, sources: map[record.File]source{fileOf(1): {}}}, func(w *teller) { w.tell(known); w.begin(1, 0, 10) },

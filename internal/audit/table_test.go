@@ -80,7 +80,7 @@ func TestRowsOfAPiece(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTeller(time.Time{})
 			w.h.pieces = true
-			w.tell(journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: info})
+			w.tell(journal.Entry{Kind: journal.FileSeen, File: fileOf(1), Info: info.Facts()})
 			p := batchOf(1, fileOf(1), 0, int64(len(text)))
 			p.Records, p.Pieces[0].Records = records, records
 			w.tell(journal.Entry{Kind: journal.Begin, Payload: p, Batch: p.ID, Attempt: 1})

@@ -61,6 +61,7 @@ var rules = map[string][]string{
 	"internal/hangup":     {},
 	"internal/jsontext":   {},
 	"internal/logzip":     {},
+	"internal/index":      {},
 	"internal/nest":       {},
 	"internal/rules":      {},
 	"internal/script":     {},

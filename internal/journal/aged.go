@@ -1,76 +1,75 @@
 package journal
 
-import "slices"
+import (
+	"slices"
 
-// aged is a map that can be read as it was at one moment while it changes: what
-// changes before it was read is kept as it was. It holds no lock; between two calls
-// the caller may let others change it.
+	"kusto-agent/internal/index"
+)
+
+// aged are values found by their keys that can be read as they were at one moment while they
+// change: a value that changes before it was read is kept as it was. It holds no lock; between two
+// calls the caller may let others change it.
 type aged[K comparable, V any] struct {
-	all     map[K]item[V]
-	copy    func(V) V // of a value that is changed in place; nil: none is
+	all     *index.Index[K, item[K, V]]
+	copy    func(V) V // of a value that is changed in place; nil: the value itself is a copy
 	view    uint32    // the number of the last view
 	reading bool      // that one is being read
-	saved   []pair[K, V]
+	saved   []*item[K, V]
 }
 
 // item is a value. The view of its number has it already, or never had it.
-type item[V any] struct {
+type item[K comparable, V any] struct {
+	k    K
 	v    V
 	seen uint32
 }
 
-type pair[K comparable, V any] struct {
-	k K
-	v V
-}
-
 func newAged[K comparable, V any](copy func(V) V) aged[K, V] {
-	return aged[K, V]{all: map[K]item[V]{}, copy: copy}
+	return aged[K, V]{all: index.New(func(i *item[K, V]) K { return i.k }), copy: copy}
 }
 
-func (m *aged[K, V]) get(k K) (V, bool) {
-	i, ok := m.all[k]
-	return i.v, ok
+// len is how many values there are.
+func (m *aged[K, V]) len() int { return m.all.Len() }
+
+// get returns the value of k, which must not be changed; nil: there is none.
+func (m *aged[K, V]) get(k K) *V {
+	if i := m.all.Get(k); i != nil {
+		return &i.v
+	}
+	return nil
 }
 
-func (m *aged[K, V]) set(k K, v V) {
-	m.save(k)
-	m.all[k] = item[V]{v, m.view}
+// set adds the value of k, which has none.
+func (m *aged[K, V]) set(k K, v V) *V {
+	i := &item[K, V]{k, v, m.view}
+	m.all.Put(i)
+	return &i.v
 }
 
 func (m *aged[K, V]) remove(k K) {
-	m.save(k)
-	delete(m.all, k)
+	m.edit(k)
+	m.all.Delete(k)
 }
 
-// edit must be called before the value of k is changed in place: it keeps a copy of the old value
+// edit returns the value of k to be changed; nil: there is none. It keeps a copy of the old value
 // for a view (see freeze) that has not read it yet.
-func (m *aged[K, V]) edit(k K) {
-	if m.reading {
-		if v, ok := m.save(k); ok {
-			m.all[k] = item[V]{v, m.view}
-		}
+func (m *aged[K, V]) edit(k K) *V {
+	i := m.all.Get(k)
+	if i == nil {
+		return nil
 	}
-}
-
-// save keeps the value of k for the view (see freeze) if the view has not read it yet, and returns the
-// value. ok is false if there is no value or no view is being read.
-func (m *aged[K, V]) save(k K) (v V, ok bool) {
-	if !m.reading {
-		return v, false
-	}
-	i, ok := m.all[k]
-	if ok && i.seen != m.view {
-		old := i.v
+	if m.reading && i.seen != m.view {
+		was := *i
 		if m.copy != nil {
-			old = m.copy(old)
+			was.v = m.copy(was.v)
 		}
-		m.saved = append(m.saved, pair[K, V]{k, old})
+		m.saved = append(m.saved, &was)
+		i.seen = m.view
 	}
-	return i.v, ok
+	return &i.v
 }
 
-// freeze begins a view: read then returns all values as they are now, although the map may change.
+// freeze begins a view: read then returns all values as they are now, although they may change.
 func (m *aged[K, V]) freeze() {
 	m.view++
 	m.reading, m.saved = true, nil
@@ -80,26 +79,27 @@ func (m *aged[K, V]) freeze() {
 func (m *aged[K, V]) thaw() { m.reading, m.saved = false, nil }
 
 // read calls take once with each key and value as they were when the view began, at freeze. It calls
-// pause after every few and at the end; others may change the map during pause only. If
-// pause returns false, read ends.
-func (m *aged[K, V]) read(take func(K, V), pause func() bool) {
+// pause after every few and at the end; others may change the values during pause only. If pause
+// returns false, read ends.
+func (m *aged[K, V]) read(take func(K, *V), pause func() bool) {
 	const few = 64
 	n := 0
 	next := func() bool {
 		n++
 		return n%few != 0 || pause()
 	}
-	for k, i := range m.all {
+	now := slices.AppendSeq(make([]*item[K, V], 0, m.len()), m.all.All())
+	for _, i := range now {
 		if i.seen != m.view {
-			m.all[k] = item[V]{i.v, m.view}
-			take(k, i.v)
+			i.seen = m.view
+			take(i.k, &i.v)
 		}
 		if !next() {
 			return
 		}
 	}
-	for _, p := range slices.Clip(m.saved) { // those changed or removed before they were read
-		take(p.k, p.v)
+	for _, i := range slices.Clip(m.saved) { // those changed or removed before they were read
+		take(i.k, &i.v)
 		if !next() {
 			return
 		}
@@ -107,11 +107,11 @@ func (m *aged[K, V]) read(take func(K, V), pause func() bool) {
 	pause()
 }
 
-// plain returns a copy of the map.
+// plain returns a copy as a map.
 func (m *aged[K, V]) plain() map[K]V {
-	out := make(map[K]V, len(m.all))
-	for k, i := range m.all {
-		out[k] = i.v
+	out := make(map[K]V, m.len())
+	for i := range m.all.All() {
+		out[i.k] = i.v
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,39 +15,38 @@ import (
 // read.
 func TestViewModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := newAged[int](func(v *int) *int { c := *v; return &c })
+		m := newAged[int](slices.Clone[[]int])
 		change := func() bool {
 			for range rapid.IntRange(0, 5).Draw(t, "changes") {
 				k, v := rapid.IntRange(0, 199).Draw(t, "key"), rapid.Int().Draw(t, "value")
-				switch p, known := m.get(k); {
+				switch p := m.edit(k); {
 				case rapid.Bool().Draw(t, "remove"):
 					m.remove(k)
-				case known && rapid.Bool().Draw(t, "in place"):
-					m.edit(k)
-					*p = v
+				case p != nil:
+					(*p)[0] = v
 				default:
-					m.set(k, &v)
+					m.set(k, []int{v})
 				}
 			}
 			return true
 		}
 		for k := range rapid.IntRange(0, 200).Draw(t, "first") {
-			m.set(k, new(int))
+			m.set(k, []int{0})
 		}
 		for range 3 {
 			change()
 			want := map[int]int{}
 			for k, v := range m.plain() {
-				want[k] = *v
+				want[k] = v[0]
 			}
 			m.freeze()
 			change()
 			got := map[int]int{}
-			m.read(func(k int, v *int) {
+			m.read(func(k int, v *[]int) {
 				if _, twice := got[k]; twice {
 					t.Fatalf("%d comes twice", k)
 				}
-				got[k] = *v
+				got[k] = (*v)[0]
 			}, change)
 			m.thaw()
 			if !maps.Equal(got, want) {
@@ -65,12 +65,12 @@ func TestViewGivenUp(t *testing.T) {
 	for rounds := range 3 {
 		m.freeze()
 		n := 0
-		m.read(func(int, int) { n++ }, func() bool { return n < 300*rounds })
+		m.read(func(int, *int) { n++ }, func() bool { return n < 300*rounds })
 		m.thaw()
 	}
 	m.freeze()
 	n := 0
-	m.read(func(int, int) { n++ }, func() bool { return true })
+	m.read(func(int, *int) { n++ }, func() bool { return true })
 	if n != 1000 {
 		t.Errorf("%d values, want 1000", n)
 	}
@@ -99,7 +99,7 @@ func TestSnapshotModel(t *testing.T) {
 				was := batchID(rapid.IntRange(0, next).Draw(t, "batch"))
 				kinds := []*Entry{
 					{Kind: Input, Input: "app"},
-					{Kind: FileSeen, File: f, Info: record.FileInfo{Size: at}},
+					{Kind: FileSeen, File: f, Info: record.FileInfo{Size: at}.Facts()},
 					{Kind: Begin, Payload: payload(next, f, at, at+5), Batch: batchID(next)},
 					{Kind: Skip, File: f, Span: record.Span{Start: at, End: at + 3}, Mark: markAt(at + 3)},
 					{Kind: Forget, File: old},
@@ -157,10 +157,11 @@ func TestSnapshotModel(t *testing.T) {
 
 func sameState(t *rapid.T, got, want *state) {
 	pieces := 0
-	for name, i := range want.files.all {
+	for i := range want.files.all.All() {
+		name := i.k
 		pieces += i.v.pieces()
-		g, known := got.files.get(name)
-		if !known {
+		g := got.files.get(name)
+		if g == nil {
 			t.Fatalf("file %v is not known", name)
 		}
 		if g.position != i.v.position || g.info != i.v.info || len(g.ahead) != len(i.v.ahead) {
@@ -172,8 +173,8 @@ func sameState(t *rapid.T, got, want *state) {
 			}
 		}
 	}
-	if len(got.files.all) != len(want.files.all) || want.pieces != pieces || got.pieces != pieces {
-		t.Fatalf("%d files of %d and %d pieces, want %d of %d", len(got.files.all), got.pieces, want.pieces, len(want.files.all), pieces)
+	if got.files.len() != want.files.len() || want.pieces != pieces || got.pieces != pieces {
+		t.Fatalf("%d files of %d and %d pieces, want %d of %d", got.files.len(), got.pieces, want.pieces, want.files.len(), pieces)
 	}
 	if !maps.Equal(got.replays.plain(), want.replays.plain()) || !maps.Equal(got.ended.plain(), want.ended.plain()) || !maps.Equal(got.inputs, want.inputs) {
 		t.Fatalf("replays %v ended %v, want %v and %v", got.replays.plain(), got.ended.plain(), want.replays.plain(), want.ended.plain())

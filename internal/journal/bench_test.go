@@ -89,7 +89,7 @@ func BenchmarkRecovery(b *testing.B) {
 	for b.Loop() {
 		rec, err := recoverState(j.o.FS, dir, "")
 		must(b, err)
-		if len(rec.state.files.all) != 1000 {
+		if rec.state.files.len() != 1000 {
 			b.Fatal("not all was read")
 		}
 	}
@@ -147,7 +147,7 @@ func BenchmarkSnapshotLock(b *testing.B) {
 			defer runtime.UnlockOSThread()
 			j := &Journal{state: newState(), o: Options{Now: time.Now}, lines: []line{newLine()}}
 			for i := range c.files {
-				j.state.apply(&Entry{Kind: FileSeen, File: file1(i), Info: record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")}})
+				j.state.apply(&Entry{Kind: FileSeen, File: file1(i), Info: record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")}.Facts()})
 			}
 			for i := range c.ended {
 				j.state.apply(&Entry{Kind: ReplayEnd, Batch: numbered(i), Outcome: record.Accepted})
@@ -208,7 +208,7 @@ func besideSnapshot(b *testing.B, files, ended int) {
 		wg.Wait()
 	}
 	told(files, func(i int) error {
-		return j.Register(file1(i), record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")})
+		return j.Register(file1(i), record.FileInfo{Path: fmt.Sprint("/var/log/some/application/", i, ".log")}.Facts())
 	})
 	told(ended, func(i int) error { return j.EndReplay(numbered(1<<30+i), record.Accepted) })
 	var mu sync.Mutex

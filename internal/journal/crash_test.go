@@ -44,7 +44,7 @@ func script() []step {
 	f, g := file1(1), file1(2)
 	s := []step{
 		{name: "input", do: func(j *Journal) error { _, err := j.InputSeen("app"); return err }},
-		{name: "register", do: func(j *Journal) error { return j.Register(f, record.FileInfo{Path: "/f"}) }},
+		{name: "register", do: func(j *Journal) error { return j.Register(f, record.FileInfo{Path: "/f"}.Facts()) }},
 		beginStep(1, f, 0, 10), beginStep(2, f, 10, 20), beginStep(3, g, 0, 10),
 		endStep(2, f, 10, 20), syncStep(),
 		{name: "skip", do: func(j *Journal) error { return j.Skip(g, record.Span{Start: 10, End: 12}, markAt(12)) },

@@ -123,7 +123,7 @@ func TestSnapshotWithAHole(t *testing.T) {
 	must(t, j.Skip(f, record.Span{End: 40}, markAt(40)))
 	must(t, j.Close())
 	j, _ = open2(t, fs)
-	must(t, j.Register(file1(2), record.FileInfo{Path: "/later"}))
+	must(t, j.Register(file1(2), record.FileInfo{Path: "/later"}.Facts()))
 	left := fs.Crash(faultfs.Kill, 0)
 	path := newest(t, left)
 	var at int64
@@ -141,7 +141,7 @@ func TestSnapshotWithAHole(t *testing.T) {
 	if pos, mark := j.Position(f); pos != 40 || mark != markAt(40) {
 		t.Errorf("position %d, want that of the segment before", pos)
 	}
-	if st, ok := j.State(file1(2)); !ok || st.Info.Path != "/later" || rec.Clean {
+	if st, ok := j.State(file1(2)); !ok || st.Info.Info().Path != "/later" || rec.Clean {
 		t.Errorf("file %+v, %+v, want what was told behind the hole", st, rec)
 	}
 }
@@ -246,7 +246,7 @@ func TestPowerCutNamesFiles(t *testing.T) {
 func TestCleanEndSurvivesAPowerCut(t *testing.T) {
 	fs := faultfs.New("/state")
 	j, _ := open2(t, fs)
-	must(t, j.Register(file1(1), record.FileInfo{Path: "/a.log"}))
+	must(t, j.Register(file1(1), record.FileInfo{Path: "/a.log"}.Facts()))
 	must(t, j.Close())
 	o := testOptions(fs.Crash(faultfs.Drop, 0))
 	o.BootID = "another boot"
@@ -288,11 +288,11 @@ func TestPowerCutNamesWhatEndedJustNow(t *testing.T) {
 	o.Now = func() time.Time { return now }
 	j, _, err := Open("/state/journal", testConfig, o)
 	must(t, err)
-	must(t, j.Register(file1(1), record.FileInfo{Path: "/long-ago", Done: true}))
+	must(t, j.Register(file1(1), record.FileInfo{Path: "/long-ago", Done: true}.Facts()))
 	now = now.Add(time.Hour)
-	must(t, j.Register(file1(2), record.FileInfo{Path: "/just-now", Done: true}))
+	must(t, j.Register(file1(2), record.FileInfo{Path: "/just-now", Done: true}.Facts()))
 	must(t, j.Sync())
-	must(t, j.Register(file1(3), record.FileInfo{Path: "/nobody-knows"}))
+	must(t, j.Register(file1(3), record.FileInfo{Path: "/nobody-knows"}.Facts()))
 	left := fs.Crash(faultfs.Drop, 0)
 	must(t, j.Close())
 	o = testOptions(left)

@@ -67,7 +67,7 @@ func readEntry(r *wire.Reader, e *Entry) {
 		e.Input = r.String()
 	case FileSeen:
 		e.File = r.File()
-		readInfo(r, &e.Info)
+		e.Info = readInfo(r)
 	case Begin:
 		b := readBegun(r)
 		e.Payload, e.HadLens, e.Batch, e.Attempt = &b.Payload, b.HadLens, b.ID, b.Payload.Attempt
@@ -104,15 +104,14 @@ func readNumbers(r *wire.Reader) (all []uint64) {
 	return all
 }
 
-// readInfo decodes into i what writeInfo has encoded. Members that were added later are missing at the
+// readInfo decodes what writeInfo has encoded. Members that were added later are missing at the
 // end of older entries. A mistake in the bytes is noted in r.Bad.
-func readInfo(r *wire.Reader, i *record.FileInfo) {
+func readInfo(r *wire.Reader) record.Facts {
+	var i record.FileInfo
 	i.Path, i.First = r.String(), r.String()
 	i.Dev, i.Inode, i.Birth = r.Uint(), r.Uint(), r.Int()
-	known, handle := r.Bool(), r.Bytes()
-	if known {
-		i.Handle = append([]byte{}, handle...)
-	}
+	r.Bool() // whether there is a handle
+	i.Handle = string(r.Bytes())
 	i.Size = r.Int()
 	i.Head = record.Head{Len: r.Small(math.MaxInt32), Sum: r.Fixed()}
 	i.Encoding, i.Done = r.String(), r.Bool()
@@ -128,6 +127,7 @@ func readInfo(r *wire.Reader, i *record.FileInfo) {
 	if len(r.B) > 0 {
 		i.Dated = r.Int()
 	}
+	return i.Facts()
 }
 
 func readBegun(r *wire.Reader) (b Begun) {

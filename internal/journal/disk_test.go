@@ -54,7 +54,7 @@ func TestFullDiskHealsByItself(t *testing.T) {
 			}
 			before := fs.Ops()
 			for range 5 {
-				_ = j.Register(f, record.FileInfo{Size: int64(before)}) // told to a full disk
+				_ = j.Register(f, record.FileInfo{Size: int64(before)}.Facts()) // told to a full disk
 				synctest.Wait()
 			}
 			if fs.Ops() != before {

@@ -25,7 +25,7 @@ func encode(e *Entry) []byte {
 		w.String(e.Input)
 	case FileSeen:
 		w.File(e.File)
-		writeInfo(w, &e.Info)
+		writeInfo(w, e.Info.Info())
 	case Begin:
 		w.Payload(e.Payload, e.HadLens)
 	case Attempt, Replay, Unknown:
@@ -71,14 +71,14 @@ func writeNumbers(w *wire.Writer, all []uint64) {
 
 // writeInfo appends i to w, in the form that readInfo decodes. The members at the end were added later:
 // older versions stop reading before them. Each is left out only if all after it are empty too.
-func writeInfo(w *wire.Writer, i *record.FileInfo) {
+func writeInfo(w *wire.Writer, i record.FileInfo) {
 	w.String(i.Path)
 	w.String(i.First)
 	w.Uint(i.Dev)
 	w.Uint(i.Inode)
 	w.Int(i.Birth)
-	w.Bool(i.Handle != nil)
-	w.Bytes(i.Handle)
+	w.Bool(i.Handle != "")
+	w.String(i.Handle)
 	w.Int(i.Size)
 	w.Uint(uint64(i.Head.Len))
 	w.Fixed(i.Head.Sum)

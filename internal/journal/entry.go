@@ -56,7 +56,7 @@ type Entry struct {
 
 	Input    string
 	File     record.File
-	Info     record.FileInfo
+	Info     record.Facts
 	Span     record.Span
 	Mark     record.Mark
 	Batch    record.BatchID

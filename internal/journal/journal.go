@@ -215,7 +215,7 @@ func (j *Journal) State(f record.File) (FileState, bool) {
 func (j *Journal) Position(f record.File) (int64, record.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if st, known := j.state.files.get(f); known {
+	if st := j.state.files.get(f); st != nil {
 		return st.position, st.mark
 	}
 	return 0, 0
@@ -223,14 +223,12 @@ func (j *Journal) Position(f record.File) (int64, record.Mark) {
 
 // Register records a file, or what changed of it. If nothing changed, nothing is written,
 // and the file only counts as seen now.
-func (j *Journal) Register(f record.File, info record.FileInfo) error {
-	packed := pack(&info)
+func (j *Journal) Register(f record.File, info record.Facts) error {
 	j.mu.Lock()
-	st, known := j.state.files.get(f)
-	same := known && st.info == packed
+	st := j.state.files.get(f)
+	same := st != nil && st.info == info
 	if same {
-		j.state.files.edit(f)
-		st.seen = instantOf(j.o.Now())
+		j.state.files.edit(f).seen = instantOf(j.o.Now())
 	}
 	j.mu.Unlock()
 	if same {

@@ -84,7 +84,7 @@ func TestPositionIsTheUnbrokenPrefix(t *testing.T) {
 		defer mu.Unlock()
 		told[pos] = true
 	})
-	must(t, j.Register(f, record.FileInfo{Path: "/x"}))
+	must(t, j.Register(f, record.FileInfo{Path: "/x"}.Facts()))
 	for i := range 4 {
 		must(t, j.Begin(payload(i, f, int64(i)*10, int64(i)*10+10)))
 	}
@@ -153,14 +153,14 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 		t.Errorf("first start: %+v, want clean", rec)
 	}
 	f, g := file1(1), record.File{Input: "other", ID: 9, Generation: 3}
-	info := record.FileInfo{Path: "/a", First: "/b", Dev: 1, Inode: 2, Birth: -3, Handle: []byte{1, 2}, Size: 5,
+	info := record.FileInfo{Path: "/a", First: "/b", Dev: 1, Inode: 2, Birth: -3, Handle: "\x01\x02", Size: 5,
 		Head: record.Head{Len: 4, Sum: 99}, Encoding: "utf-16le", Done: true, Old: 3, Packed: record.Packed{Size: 7, Mtime: -8, Cut: true}, Real: "/c/d", Dated: 10}
 	known, err := j.InputSeen("app")
 	if must(t, err); known {
 		t.Error("a new input was known")
 	}
-	must(t, j.Register(f, info))
-	must(t, j.Register(g, record.FileInfo{Path: "/g"}))
+	must(t, j.Register(f, info.Facts()))
+	must(t, j.Register(g, record.FileInfo{Path: "/g"}.Facts()))
 	must(t, j.Skip(g, record.Span{Start: 10, End: 20}, markAt(20)))
 	p := payload(1, f, 0, 50)
 	p.Lens, p.Gzip, p.CRC, p.Shaping, p.ReadAt = []byte{1}, true, 0xdeadbeef, 42, time.Unix(5, 6)
@@ -173,7 +173,7 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 	check := func() {
 		t.Helper()
 		st, ok := j.State(f)
-		if !ok || !reflect.DeepEqual(st.Info, info) || !reflect.DeepEqual(st.Ahead, []record.Extent{ahead(f, 0, 50)}) {
+		if !ok || st.Info.Info() != info || !reflect.DeepEqual(st.Ahead, []record.Extent{ahead(f, 0, 50)}) {
 			t.Errorf("file %+v, want %+v", st, info)
 		}
 		files := j.Files("other")
@@ -346,15 +346,15 @@ func TestInSpoolOfASickDisk(t *testing.T) {
 func TestRegisterWritesOnlyChanges(t *testing.T) {
 	fs := faultfs.New("/state")
 	j, _ := open2(t, fs)
-	info := record.FileInfo{Path: "/a", Handle: []byte{1}}
-	must(t, j.Register(file1(1), info))
+	info := record.FileInfo{Path: "/a", Handle: "\x01"}
+	must(t, j.Register(file1(1), info.Facts()))
 	before := fs.Ops()
-	must(t, j.Register(file1(1), info))
+	must(t, j.Register(file1(1), info.Facts()))
 	if fs.Ops() != before {
 		t.Error("what was known was written again")
 	}
 	info.Size = 7
-	must(t, j.Register(file1(1), info))
+	must(t, j.Register(file1(1), info.Facts()))
 	if fs.Ops() == before {
 		t.Error("a change was not written")
 	}

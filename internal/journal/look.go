@@ -42,9 +42,9 @@ func (s *state) filesOf(input string) []FileState {
 // namesOf returns the identities of all files of an input, sorted by id and generation. (A reused or
 // truncated file has several generations.)
 func (s *state) namesOf(input string) (all []record.File) {
-	for name := range s.files.all {
-		if name.Input == input {
-			all = append(all, name)
+	for f := range s.files.all.All() {
+		if f.k.Input == input {
+			all = append(all, f.k)
 		}
 	}
 	slices.SortFunc(all, func(a, b record.File) int {
@@ -56,6 +56,5 @@ func (s *state) namesOf(input string) (all []record.File) {
 // IsOver reports whether a batch that went to the spool has ended, so that it is not to be sent from
 // there. The spool may still have its data.
 func (p *Past) IsOver(id record.BatchID) bool {
-	_, ended := p.state.ended.get(id)
-	return ended
+	return p.state.ended.get(id) != nil
 }

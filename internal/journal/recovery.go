@@ -238,12 +238,12 @@ const doubtful = 10 * time.Second
 func (r *recovered) nameDoubts() {
 	var names []record.File
 	var last instant
-	for _, f := range r.state.files.all {
+	for f := range r.state.files.all.All() {
 		last = max(last, f.v.seen)
 	}
-	for name, i := range r.state.files.all {
-		if f := i.v; !f.info.unpack().Done || time.Duration(last-f.seen) <= doubtful {
-			names = append(names, name)
+	for f := range r.state.files.all.All() {
+		if !f.v.info.Info().Done || time.Duration(last-f.v.seen) <= doubtful {
+			names = append(names, f.k)
 		}
 	}
 	defer func() {
@@ -251,12 +251,12 @@ func (r *recovered) nameDoubts() {
 	}()
 	slices.SortFunc(names, func(a, b record.File) int { return strings.Compare(a.String(), b.String()) })
 	for i, name := range names {
-		f, _ := r.state.files.get(name)
+		f := r.state.files.get(name)
 		if i == maxDoubts {
 			r.problems = append(r.problems, fmt.Sprintf("the machine stopped: the same holds for %d more files", len(names)-i))
 			return
 		}
-		r.problems = append(r.problems, fmt.Sprintf("the machine stopped: what was sent of file %s (%q) from offset %d in the last moments may be sent again", name, f.info.unpack().Path, f.position))
+		r.problems = append(r.problems, fmt.Sprintf("the machine stopped: what was sent of file %s (%q) from offset %d in the last moments may be sent again", name, f.info.Info().Path, f.position))
 	}
 }
 

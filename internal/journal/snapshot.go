@@ -25,7 +25,7 @@ type snapshot struct {
 func (j *Journal) freeze() *snapshot {
 	st := j.state
 	s := &snapshot{j: j, at: j.o.Now(), begun: st.batches(), in: slices.Sorted(maps.Keys(st.inputs)), spool: st.spool}
-	s.count = len(s.in) + st.pieces + len(s.begun) + len(st.replays.all) + len(st.ended.all)
+	s.count = len(s.in) + st.pieces + len(s.begun) + st.replays.len() + st.ended.len()
 	st.files.freeze()
 	st.replays.freeze()
 	st.ended.freeze()
@@ -83,10 +83,10 @@ func (s *snapshot) write(out func([]durable.Frame) error) error {
 	st := s.j.state
 	st.files.read(func(name record.File, f *file) { f.entries(name, add) }, pause)
 	if err == nil {
-		st.replays.read(func(id record.BatchID, n int) { add(&Entry{Kind: Replay, Batch: id, Attempt: n}) }, pause)
+		st.replays.read(func(id record.BatchID, n *int) { add(&Entry{Kind: Replay, Batch: id, Attempt: *n}) }, pause)
 	}
 	if err == nil {
-		st.ended.read(func(id record.BatchID, o record.Outcome) { add(&Entry{Kind: ReplayEnd, Batch: id, Outcome: o}) }, pause)
+		st.ended.read(func(id record.BatchID, o *record.Outcome) { add(&Entry{Kind: ReplayEnd, Batch: id, Outcome: *o}) }, pause)
 	}
 	return err
 }

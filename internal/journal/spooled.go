@@ -14,11 +14,12 @@ func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*r
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for id, p := range all {
-		if _, ended := j.state.ended.get(id); ended {
+		if j.state.ended.get(id) != nil {
 			delete(all, id)
 		}
-		attempt, _ := j.state.replays.get(id)
-		tried(p, attempt)
+		if attempt := j.state.replays.get(id); attempt != nil {
+			tried(p, *attempt)
+		}
 	}
 	return all, err
 }

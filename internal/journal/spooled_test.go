@@ -35,7 +35,7 @@ func TestSpoolHas(t *testing.T) {
 	want(disk.Crash(faultfs.Kill, 0), 1, 5, 1<<40)
 	for n, first := 1, newest(t, disk); newest(t, disk) == first; n++ {
 		f := record.File{Input: "in", ID: record.FileID(n), Generation: 1}
-		must(t, j.Register(f, record.FileInfo{Path: "/a"}))
+		must(t, j.Register(f, record.FileInfo{Path: "/a"}.Facts()))
 	}
 	want(disk.Crash(faultfs.Kill, 0), 1, 5, 1<<40)
 	j.SpoolHas([]uint64{5})
@@ -54,7 +54,7 @@ func TestHoles(t *testing.T) {
 	name := "/state/journal/0000000000000001.seg"
 	for n := range offsets {
 		f := record.File{Input: "in", ID: record.FileID(n + 1), Generation: 1}
-		must(t, j.Register(f, record.FileInfo{Path: "/a", Size: int64(n)}))
+		must(t, j.Register(f, record.FileInfo{Path: "/a", Size: int64(n)}.Facts()))
 		offsets[n] = usedOf(t, disk, name)
 	}
 	for _, c := range []struct {

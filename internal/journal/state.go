@@ -13,7 +13,7 @@ import (
 // reads it.
 type FileState struct {
 	File     record.File
-	Info     record.FileInfo
+	Info     record.Facts
 	Position int64           // all bytes before it are safe
 	Mark     record.Mark     // of the bytes before Position; 0: not known
 	Ahead    []record.Extent // behind Position, safe or begun: not to be read; sorted, apart
@@ -22,7 +22,7 @@ type FileState struct {
 
 // file is the state behind a FileState.
 type file struct {
-	info     packedInfo
+	info     record.Facts
 	position int64
 	mark     record.Mark
 	ahead    spans // safe, each beyond position
@@ -75,7 +75,7 @@ type moved struct {
 // entries its snapshot knows already.
 type state struct {
 	inputs map[string]bool
-	files  aged[record.File, *file]
+	files  aged[record.File, file]
 	pieces int // entries that say what files says
 	begun  map[record.BatchID]*open
 	by     map[record.File][]covering // what those of begun cover, by file
@@ -91,7 +91,7 @@ type state struct {
 // newState returns the state of a new journal, in which nothing is known.
 func newState() *state {
 	return &state{
-		inputs: map[string]bool{}, files: newAged[record.File]((*file).clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
+		inputs: map[string]bool{}, files: newAged[record.File](file.clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
 		replays: newAged[record.BatchID, int](nil), ended: newAged[record.BatchID, record.Outcome](nil),
 	}
 }
@@ -107,8 +107,7 @@ func (s *state) apply(e *Entry) (m []moved) {
 		s.inputs[e.Input] = true
 	case FileSeen:
 		f := s.file(e.File, e.At)
-		s.files.edit(e.File)
-		f.info, f.seen = pack(&e.Info), instantOf(e.At)
+		f.info, f.seen = e.Info, instantOf(e.At)
 	case Begin:
 		s.over(e.Payload.Replaces) // zero if it replaces none; no batch has that id
 		s.begin(&Begun{Payload: *e.Payload, HadLens: e.HadLens}, e.At)
@@ -140,17 +139,22 @@ func (s *state) apply(e *Entry) (m []moved) {
 			s.begin(&e.Children[i], e.At)
 		}
 	case Forget:
-		if f, known := s.files.get(e.File); known {
+		if f := s.files.get(e.File); f != nil {
 			s.pieces -= f.pieces()
 			s.files.remove(e.File)
 		}
 	case Replay:
-		if how, _ := s.ended.get(e.Batch); how == 0 {
-			last, _ := s.replays.get(e.Batch)
-			s.replays.set(e.Batch, max(last, e.Attempt))
+		if s.ended.get(e.Batch) != nil {
+			break
+		}
+		if last := s.replays.edit(e.Batch); last != nil {
+			*last = max(*last, e.Attempt)
+		} else {
+			s.replays.set(e.Batch, e.Attempt)
 		}
 	case ReplayEnd:
 		s.replays.remove(e.Batch)
+		s.ended.remove(e.Batch)
 		s.ended.set(e.Batch, e.Outcome)
 	}
 	return m
@@ -166,12 +170,12 @@ func makesSafe(o record.Outcome) bool {
 	return false
 }
 
-// file returns the state of the file f. If the file is new, it is added, as last seen at the time at.
+// file returns the state of the file f to be changed. If the file is new, it is added, as last seen
+// at the time at.
 func (s *state) file(f record.File, at time.Time) *file {
-	st, known := s.files.get(f)
-	if !known {
-		st = &file{seen: instantOf(at)}
-		s.files.set(f, st)
+	st := s.files.edit(f)
+	if st == nil {
+		st = s.files.set(f, file{seen: instantOf(at)})
 		s.pieces += st.pieces()
 	}
 	return st
@@ -216,11 +220,10 @@ func (s *state) over(id record.BatchID) {
 // returns m, with the new checkpoint appended if it advanced. at is when; mark is the fingerprint of
 // the bytes before the end of the range.
 func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
-	f, known := s.files.get(name)
-	if !known {
+	f := s.files.edit(name)
+	if f == nil {
 		return m
 	}
-	s.files.edit(name)
 	s.pieces -= f.pieces()
 	advanced := f.safe(span, mark)
 	s.pieces += f.pieces()
@@ -236,8 +239,8 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 // is never covered.
 func (s *state) covered(b *Begun) bool {
 	for _, c := range b.Cover {
-		f, known := s.files.get(c.File)
-		if !known || c.End > f.position && !f.ahead.holds(c.Span) {
+		f := s.files.get(c.File)
+		if f == nil || c.End > f.position && !f.ahead.holds(c.Span) {
 			return false
 		}
 	}
@@ -259,10 +262,9 @@ func (s *state) batches() (out []*Entry) {
 }
 
 // clone returns a copy of the file's state that shares nothing that changes.
-func (f *file) clone() *file {
-	c := *f
-	c.ahead = slices.Clone(f.ahead)
-	return &c
+func (f file) clone() file {
+	f.ahead = slices.Clone(f.ahead)
+	return f
 }
 
 // pieces returns how many entries a snapshot needs for the file: see entries.
@@ -279,7 +281,7 @@ func (f *file) pieces() int {
 // number.
 func (f *file) entries(name record.File, add func(*Entry)) {
 	seen := f.seen.time()
-	add(&Entry{Kind: FileSeen, File: name, Info: f.info.unpack(), At: seen})
+	add(&Entry{Kind: FileSeen, File: name, Info: f.info, At: seen})
 	if f.position > 0 {
 		add(&Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: seen})
 	}
@@ -292,11 +294,11 @@ func (f *file) entries(name record.File, add func(*Entry)) {
 // the ranges beyond the checkpoint that are not to be read: the safe ones and those of batches that
 // are under way.
 func (s *state) view(name record.File) (FileState, bool) {
-	f, known := s.files.get(name)
-	if !known {
+	f := s.files.get(name)
+	if f == nil {
 		return FileState{File: name}, false
 	}
-	v := FileState{File: name, Info: f.info.unpack(), Position: f.position, Mark: f.mark, LastSeen: f.seen.time()}
+	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen.time()}
 	for _, a := range f.ahead {
 		v.Ahead = append(v.Ahead, record.Extent{File: name, Span: a.Span, Mark: a.mark})
 	}

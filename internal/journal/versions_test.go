@@ -36,12 +36,12 @@ func TestFirstVersionIsRead(t *testing.T) {
 			t.Error("inputs are not those of the journal")
 		}
 		st, _ := j.State(file1(1))
-		info := record.FileInfo{Path: "/srv/a.log", First: "/srv/a.log", Dev: 1, Inode: 2, Birth: 3, Handle: []byte{4, 5}, Size: 6, Head: record.Head{Len: 16, Sum: 7}}
-		if !reflect.DeepEqual(st.Info, info) || st.Position != 40 || st.Mark != markAt(40) ||
+		info := record.FileInfo{Path: "/srv/a.log", First: "/srv/a.log", Dev: 1, Inode: 2, Birth: 3, Handle: "\x04\x05", Size: 6, Head: record.Head{Len: 16, Sum: 7}}
+		if st.Info.Info() != info || st.Position != 40 || st.Mark != markAt(40) ||
 			!reflect.DeepEqual(st.Ahead, []record.Extent{ahead(file1(1), 40, 80), ahead(file1(1), 90, 95)}) {
 			t.Errorf("file %+v", st)
 		}
-		if st, ok := j.State(file1(2)); !ok || !st.Info.Done || st.Position != 0 {
+		if st, ok := j.State(file1(2)); !ok || !st.Info.Info().Done || st.Position != 0 {
 			t.Errorf("file %+v", st)
 		}
 		if pos, _ := j.Position(file1(3)); pos != 10 {
@@ -57,7 +57,7 @@ func TestFirstVersionIsRead(t *testing.T) {
 		if !slices.Equal(got, begun) || rec.Replays[batchID(7)] != 2 || rec.Ended[batchID(8)] != record.Accepted {
 			t.Errorf("begun %v, replays %v, ended %v", got, rec.Replays, rec.Ended)
 		}
-		must(t, j.Register(file1(2), record.FileInfo{Path: "/srv/b.log", Done: true, Old: 7}))
+		must(t, j.Register(file1(2), record.FileInfo{Path: "/srv/b.log", Done: true, Old: 7}.Facts()))
 	}
 	wantFirst(batchID(2), batchID(5), batchID(6))
 	wantFirst(batchID(2), batchID(5), batchID(6)) // as this version wrote it
@@ -100,7 +100,7 @@ func TestClockJumps(t *testing.T) {
 		if pos, mark := j.Position(f); pos != int64(i)*10 || pos > 0 && mark != markAt(pos) || !rec.Clean {
 			t.Errorf("run %d: position %d, %+v", i, pos, rec)
 		}
-		must(t, j.Register(f, record.FileInfo{Path: "/a"}))
+		must(t, j.Register(f, record.FileInfo{Path: "/a"}.Facts()))
 		must(t, j.Begin(payload(i, f, int64(i)*10, int64(i)*10+10)))
 		now = now.Add(-time.Hour)
 		must(t, j.End(batchID(i), record.Accepted))
@@ -121,8 +121,8 @@ func goldenEntries(minor int) (all []Entry) {
 	all = []Entry{
 		{Kind: Snapshot, Count: 2, BootID: "boot", Lines: []line{{batchID(40), 12}, {batchID(41), 0}}, Run: batchID(41)},
 		{Kind: Input, Input: "app"},
-		{Kind: FileSeen, File: file1(1), Info: record.FileInfo{Path: "/srv/a.log", First: "/srv/b.log", Dev: 1, Inode: 1 << 40, Birth: 3, Handle: []byte{4, 5},
-			Size: 6, Head: record.Head{Len: 16, Sum: 7}, Encoding: "utf-16", Done: true, Old: 8, Real: "/data/a.log", Dated: 9, Packed: record.Packed{Size: 10, Mtime: 11, Cut: true}}},
+		{Kind: FileSeen, File: file1(1), Info: record.FileInfo{Path: "/srv/a.log", First: "/srv/b.log", Dev: 1, Inode: 1 << 40, Birth: 3, Handle: "\x04\x05",
+			Size: 6, Head: record.Head{Len: 16, Sum: 7}, Encoding: "utf-16", Done: true, Old: 8, Real: "/data/a.log", Dated: 9, Packed: record.Packed{Size: 10, Mtime: 11, Cut: true}}.Facts()},
 		{Kind: Begin, Payload: p, HadLens: true, Batch: p.ID, Attempt: p.Attempt},
 		{Kind: Attempt, Batch: p.ID, Attempt: 4},
 		{Kind: Unknown, Batch: p.ID, Attempt: 4},

@@ -341,7 +341,7 @@ type FileInfo struct {
 	Dev      uint64
 	Inode    uint64
 	Birth    int64  // ns since 1970; 0: the file system does not tell
-	Handle   []byte // kernel file handle; nil: not to be had
+	Handle   string // kernel file handle, its bytes; empty: there is none
 	Size     int64  // when last looked at
 	Head     Head
 	Encoding string // empty: utf-8
