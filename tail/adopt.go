@@ -85,9 +85,9 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 	t.endSuspicion(in, st.node, f)
 	r := &reader{
-		in: in, joint: &alone, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
+		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
 		linked: isLink(path), where: where{path: path, at: now()},
-		f: f, reading: &reading{sight: sight{grown: now(), size: st.size, mtime: st.mtime}},
+		busy: &busy{f: f, joint: &alone}, reading: &reading{sight: sight{grown: now(), size: st.size, mtime: st.mtime}},
 	}
 	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
@@ -105,7 +105,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		r.info.First = k.info.Info().First
 		k.own().left = departure{at: st.ctime}
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-		t.start(r, in.nextOf(k.file), newKnown())
+		t.start(r, in.nextOf(k.file()), newKnown())
 		t.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
 		t.begin(r)
@@ -181,15 +181,15 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.advance(r.size, mark)
 		r.skips = nil
 		r.info.Done, r.info.Size = true, r.size
-		t.remember(k.file, r.info.Facts())
+		t.remember(k.file(), r.info.Facts())
 	}
 	if moved { // noted now: if the agent stops before the first turn of r, the next start finds the file by this entry
 		t.apply(r, tracker.Moved{})
 		r.info.Size = r.size
-		t.remember(k.file, r.info.Facts())
-		t.forgetEmpty(r, k.file)
+		t.remember(k.file(), r.info.Facts())
+		t.forgetEmpty(r, k.file())
 	}
-	t.start(r, k.file, k)
+	t.start(r, k.file(), k)
 }
 
 // forgetEmpty removes the journal's entry of r's file from the time when the file was empty. Now
@@ -237,7 +237,8 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 		r.info.Dated = r.mtime
 	}
 	r.in.describe(k, r.info)
-	k.file, k.reader = f, r
+	k.setFile(r.in.files, f)
+	k.reader = r
 	k.revive()
 	r.in.known.Put(k)
 	r.in.byNode.put(k)

@@ -343,7 +343,7 @@ func (m *alike) settled() {
 		m.look()
 		m.await("last lines", func() bool {
 			doubts = m.tailer.suspects()
-			return doubts || !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return !r.shown.atEnd })
+			return doubts || !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool { return !r.atEnd })
 		})
 	}
 }

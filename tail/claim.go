@@ -49,7 +49,7 @@ func (in *input) claim(path string, n node, handle string) {
 	for salt := range uint64(mostSalts) {
 		id := newID(n, handle, salt)
 		for _, k := range in.unnamed[id] { // sorted by generation
-			if in.known.Get(k.file) == k && k.isComparable() { // not one that was forgotten or has no marks to compare
+			if in.known.Get(k.file()) == k && k.isComparable() { // not one that was forgotten or has no marks to compare
 				k.name(path, n, handle)
 				in.byNode.put(k)
 			}

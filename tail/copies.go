@@ -167,9 +167,9 @@ func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.life.IsDeleted(), nil
-		c.resting, c.inTurn, c.anew = r.shown.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew
+		c.resting, c.inTurn, c.anew = r.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew
 		c.turning = r.life.Turn() == tracker.Queued || c.inTurn
-		c.intact = k.intact == scan
+		c.intact = k.intact == uint32(scan)
 		c.packed, c.missing = r.z != nil, r.life.IsMissing()
 	} else if !k.truncated.IsZero() {
 		c.trail, c.late = k.places(), k.late // by which a copy is recognized that is shorter than what was read

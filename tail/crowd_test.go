@@ -120,7 +120,7 @@ func TestGlance(t *testing.T) {
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
 	r := tailer.all()[0]
-	r.polled.index, tailer.tracker = 0, tracker.Tracker{}
+	r.own().polled.index, tailer.tracker = 0, tracker.Tracker{}
 	tailer.glance()
 	if r.life.Turn() != tracker.Resting {
 		t.Error("it has not changed")
@@ -158,7 +158,7 @@ func TestHeard(t *testing.T) {
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
-		r.in.Watch, r.life, r.shown.failed, r.shown.active, r.shown.atEnd = watch, tracker.File{}, nil, now(), true
+		r.in.Watch, r.life, r.own().failed, r.shown.active, r.atEnd = watch, tracker.File{}, nil, now(), true
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {

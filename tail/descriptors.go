@@ -39,8 +39,8 @@ func (t *Tailer) boundOpen() {
 // atRest lists the file of a reader that is at its end as one that may be closed, since it
 // can be opened again by its path. The caller holds mu.
 func (t *Tailer) atRest(r *reader) {
-	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() && r.shown.atEnd {
-		r.spare = t.spares.PushBack(r)
+	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() && r.atEnd {
+		r.own().spare = t.spares.PushBack(r)
 	}
 }
 

@@ -247,6 +247,7 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 		return // another of its names came first, or it was let go meanwhile
 	}
 	r.at = now()
+	r.lighten()
 	if renamed {
 		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)

@@ -84,7 +84,7 @@ func TestWeigh(t *testing.T) {
 			in.readers.Put(&reader{k: &known{info: record.FileInfo{Inode: uint64(n) + 1}.Facts()}})
 		}
 		for n := range read + remembered {
-			in.known.Put(&known{file: in.file(record.FileID(n), 0)})
+			in.known.Put(&known{of: in.files, id: record.FileID(n)})
 		}
 		told = nil
 		tailer.weigh()

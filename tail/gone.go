@@ -59,14 +59,16 @@ func (t *Tailer) miss(in *input, w *finder.Walk) {
 	}
 	t.mu.Lock()
 	for _, a := range absent {
-		a.r.pinned = a.pinned
+		if a.pinned != a.r.pinned {
+			a.r.own().pinned = a.pinned
+		}
 		t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
 	}
 	missing := t.longMissing(in, w)
 	t.mu.Unlock()
 	for _, c := range missing {
 		if _, there := in.folders.findNode(c.info); t.forgot(in, c, there) {
-			_ = t.o.Positions.Forget(c.k.file) // the journal itself logs that it cannot write
+			_ = t.o.Positions.Forget(c.k.file()) // the journal itself logs that it cannot write
 		}
 	}
 }
@@ -129,7 +131,7 @@ func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	if there && last || k.reader != nil {
 		return false
 	}
-	in.known.Delete(k.file)
+	in.known.Delete(k.file())
 	in.heads.remove(k)
 	if last {
 		in.byNode.remove(k.node())
@@ -183,9 +185,9 @@ func (t *Tailer) abandon(r *reader) {
 	if unread == 0 {
 		return // all of it was read, and only has to become safe
 	}
-	t.abandoned(r.k.file, r.k.position, unread)
+	t.abandoned(r.k.file(), r.k.position, unread)
 	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path,
-		"id", r.k.file.ID.String(), "offset", r.k.position, "end", end, "bytes", unread,
+		"id", r.k.id.String(), "offset", r.k.position, "end", end, "bytes", unread,
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }
 
@@ -197,5 +199,6 @@ func (t *Tailer) closeIdle(r *reader) {
 		r.f = nil
 		t.open.Add(-1)
 		t.endUnpacking(r)
+		r.lighten()
 	}
 }

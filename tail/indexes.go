@@ -83,7 +83,7 @@ func (r *reader) node() node {
 func newReaders() *index.Index[node, reader] { return index.New((*reader).node) }
 
 func newKnowns() *index.Index[record.File, known] {
-	return index.New(func(k *known) record.File { return k.file })
+	return index.New((*known).file)
 }
 
 // heads finds generations by how their content begins; those of which nobody knows are

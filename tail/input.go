@@ -51,6 +51,8 @@ type input struct {
 // files is what an input knows of its files. It belongs to the goroutine that
 // discovers, and what Tailer.mu guards is guarded by it.
 type files struct {
+	name string // of the input
+
 	isNew    bool // no earlier run has seen it, and its files are looked for the first time
 	noted    bool // the journal knows that it was seen
 	unsought bool // files that were renamed in its absence are to be looked for
@@ -76,9 +78,11 @@ type files struct {
 	matched   time.Time // when a path matched last
 }
 
-// newFiles returns the state of an input that has no files yet.
-func newFiles() *files {
+// newFiles returns the state of an input of that name that has no files yet.
+func newFiles(name string) *files {
 	return &files{
+		name: name,
+
 		unsought: true,
 		known:    newKnowns(),
 		byNode:   newNodes(),
@@ -95,7 +99,7 @@ func newFiles() *files {
 // newInput checks an input and compiles its patterns, its fields and the settings that change
 // records. It opens none of the files that the patterns match.
 func newInput(in Input) (*input, error) {
-	x := &input{Input: in, files: newFiles(), spec: finder.Spec{Exclude: in.Exclude, Heard: in.Watch != "poll"}}
+	x := &input{Input: in, files: newFiles(in.Name), spec: finder.Spec{Exclude: in.Exclude, Heard: in.Watch != "poll"}}
 	for _, p := range in.Paths {
 		pat, err := finder.NewPattern(p)
 		if err != nil {

@@ -33,7 +33,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 		f, at := o.comparePacked(p)
 		v := identity.Judge(f)
 		switch {
-		case f.Content == identity.Unknown && o.reader != nil && !o.reader.shown.atEnd:
+		case f.Content == identity.Unknown && o.reader != nil && !o.reader.atEnd:
 			open = true
 		case f.Content == identity.Unknown:
 			return nil, place{}, identity.Undecided
@@ -189,7 +189,7 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 	switch {
 	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k):
 		return identity.Little
-	case k.reader != nil && !k.reader.life.IsGone() && k.reader.shown.atEnd && p.facts.Size > k.position:
+	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
 	case enough:
 		return identity.Holds
@@ -205,7 +205,7 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 // fingerprint, and is no copy of it. The caller holds mu.
 func (in *input) isCommon(k *known) bool {
 	for o := range in.heads.Get(k.info.Head()) {
-		if o.file.ID != k.file.ID && o.position > 0 && o.info.Info().Old == 0 {
+		if o.id != k.id && o.position > 0 && o.info.Info().Old == 0 {
 			return true
 		}
 	}

@@ -282,7 +282,8 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	r.k.own().anew = found
 	info := r.info
 	info.Head = record.Head{}
-	r.k.file, r.k.info, r.k.reader = r.file, info.Facts(), r
+	r.k.setFile(r.in.files, r.file)
+	r.k.info, r.k.reader = info.Facts(), r
 	r.in.known.Put(r.k)
 	r.in.byNode.put(r.k)
 	t.apply(r, tracker.Renewed{})

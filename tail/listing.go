@@ -74,7 +74,7 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 		f.Size = st.size
 	}
 	if k := in.byNode.get(st.node); k != nil && regular {
-		f.File, f.Read, f.Safe = k.file, k.position, k.safe
+		f.File, f.Read, f.Safe = k.file(), k.position, k.safe
 	}
 	_, copied := in.suspect[st.node]
 	packed := in.packed[st.node]
@@ -129,11 +129,11 @@ func (l *listing) remember(in *input) {
 		met[f.File] = true
 	}
 	for k := range in.known.All() {
-		if k.reader != nil || met[k.file] {
+		if k.reader != nil || met[k.file()] {
 			continue
 		}
 		info := k.info.Info()
-		f := FileStatus{File: k.file, Path: info.Path, Size: info.Size, Read: k.position, Safe: k.safe, Unread: Remembered}
+		f := FileStatus{File: k.file(), Path: info.Path, Size: info.Size, Read: k.position, Safe: k.safe, Unread: Remembered}
 		switch {
 		case k.isUnnamed():
 			f.Why = "a power cut took the name of its file from the journal; it was not found by its id"

@@ -246,7 +246,7 @@ func (m *model) settle() {
 	m.do("look")
 	m.await("last lines", func() bool {
 		return !slices.ContainsFunc(m.tailer.all(), func(r *reader) bool {
-			return (r.life.IsGone() || m.tailer.isReplaced(r)) && !r.shown.atEnd
+			return (r.life.IsGone() || m.tailer.isReplaced(r)) && !r.atEnd
 		})
 	})
 	m.await("no doubts", func() bool { return !m.tailer.suspects() })

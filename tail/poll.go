@@ -31,18 +31,18 @@ func (t *Tailer) unpoll(r *reader) {
 // only an error leads to another turn. The caller holds mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
-	if t.o.Once && r.shown.failed == nil {
+	if t.o.Once && r.failed == nil {
 		return
 	}
 	now := now()
 	wait, planned := finder.LookWait(finder.Rest{
 		For:      now.since(r.shown.active),
 		Told:     !r.life.WasHeard() && t.hears(r),
-		Failed:   r.shown.failed != nil,
-		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path != r.k.info.Info().First) && !r.shown.atEnd,
-		Reserved: r.shown.reserved,
+		Failed:   r.failed != nil,
+		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path != r.k.info.Info().First) && !r.atEnd,
+		Reserved: r.reserved,
 	})
-	r.polled.looked = now
+	r.own().polled.looked = now
 	t.apply(r, tracker.Looked{})
 	if planned {
 		t.lookAt(r, now.add(max(wait, t.pace(r))))
@@ -95,7 +95,7 @@ func (t *Tailer) lookSoon(r *reader) {
 // turn becomes the next one of all, pollLoop is woken, which sleeps until a later time. The caller
 // holds mu.
 func (t *Tailer) lookAt(r *reader, at moment) {
-	r.polled.at = at
+	r.own().polled.at = at
 	heap.Push(&t.polls, r)
 	if r.polled.index == 1 && at < t.nextPoll {
 		select {

@@ -25,21 +25,16 @@ type reader struct {
 	k  *known // what is remembered of the generation; guarded by Tailer.mu
 
 	// Guarded by Tailer.mu.
-	life     tracker.File
-	where    // the file is
-	polled   poll
-	spare    *list.Element // in Tailer.spares; nil: it is not
-	*joint                 // to other files of its stream; never nil
-	shown    shown
-	arrivals *arrivals   // nil: all bytes are safe
-	owed     atomic.Bool // a turn for room comes; not guarded
-	resting  resting
-	linked   bool // it was found by a link, and events are of the folder of that
+	life    tracker.File
+	where   // the file is
+	shown   shown
+	resting resting
+	ends
+	linked bool        // it was found by a link, and events are of the folder of that
+	owed   atomic.Bool // a turn for room comes; not guarded
 
-	// Owned by the worker that has its turn.
-	f        *os.File
-	z        *contents // nil: the file is not compressed
-	*reading           // nil: it rests, see rest
+	*busy    // never nil, and changed by own alone
+	*reading // owned by the worker that has its turn; nil: it rests, see rest
 }
 
 // where is where the file of a reader is. Guarded by Tailer.mu.
@@ -47,7 +42,30 @@ type where struct {
 	beside *reader // of Tailer.byPath
 	path   string
 	at     moment // of the scan that found it last
-	pinned int64  // its size when a scan last found it deleted
+}
+
+// busy is what few readers have at a time. Guarded by Tailer.mu, but for the file.
+type busy struct {
+	f        *os.File      // owned by the worker that has its turn
+	z        *contents     // the same; nil: the file is not compressed
+	spare    *list.Element // in Tailer.spares; nil: it is not
+	polled   poll
+	failed   *string   // the error of the last turn; nil: none
+	arrivals *arrivals // nil: all bytes are safe
+	pinned   int64     // its size when a scan last found it deleted
+	*joint             // to other files of its stream; never nil
+}
+
+// unbusy is shared by all readers that have nothing of it. It is never written.
+var unbusy = busy{joint: &alone}
+
+// own returns what few readers have, of this one, for writing. The caller holds mu, and no worker has
+// the reader, or has had it owned before.
+func (r *reader) own() *busy {
+	if r.busy == &unbusy {
+		r.busy = &busy{joint: &alone}
+	}
+	return r.busy
 }
 
 // sight is what the looks at a file have shown.
@@ -84,21 +102,24 @@ type toldOf struct{ quarantined, noText, marked, holey bool }
 
 // shown is what the status tells of a reader.
 type shown struct {
-	size     int64
-	mtime    int64
-	grown    moment
-	active   moment
+	size   int64
+	mtime  int64
+	grown  moment
+	active moment
+}
+
+// ends are what the status tells of the end of a file.
+type ends struct {
 	atEnd    bool
-	reserved bool    // it ends with NULs, in whose place something may be written
-	failed   *string // the error of the last turn; nil: none
+	reserved bool // it ends with NULs, in whose place something may be written
 }
 
 // why is the error of the last turn; empty: there was none.
-func (s *shown) why() string {
-	if s.failed == nil {
+func (r *reader) why() string {
+	if r.failed == nil {
 		return ""
 	}
-	return *s.failed
+	return *r.failed
 }
 
 // after says what a turn leads to.

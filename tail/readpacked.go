@@ -28,7 +28,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
-		in: in, joint: &alone, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)), where: where{path: p.path},
+		in: in, busy: &busy{joint: &alone}, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)), where: where{path: p.path},
 		reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
@@ -58,7 +58,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
 		r.info.First = k.info.Info().First
-		t.start(r, in.nextOf(k.file), newKnown())
+		t.start(r, in.nextOf(k.file()), newKnown())
 	default:
 		t.begin(r)
 		r.empty, r.old = false, upTo.offset
@@ -245,7 +245,7 @@ func (t *Tailer) readWaiting() bool {
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
-		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file) != k ||
+		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > freshCopy
 	})
 	infos := make([]record.FileInfo, len(in.lost))
@@ -339,7 +339,7 @@ func (t *Tailer) tellLost(in *input) {
 			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
 			continue
 		}
-		t.abandoned(k.file, k.position, left)
+		t.abandoned(k.file(), k.position, left)
 		t.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
@@ -357,14 +357,14 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 		why = "compressed: never"
 	}
 	if left := p.facts.Size - k.position; left > 0 {
-		t.abandoned(k.file, k.position, left)
+		t.abandoned(k.file(), k.position, left)
 		t.o.Logger.Error("file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost", "input", p.in.Name, "file", info.Path,
 			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
 			"fix", "compress files later (delaycompress), or let the input read compressed files")
 	}
 	info.Done = true
 	k.info = info.Facts()
-	t.remember(k.file, k.info)
+	t.remember(k.file(), k.info)
 }
 
 // isCut reports whether a file is a compressed one that breaks off.

@@ -1,6 +1,9 @@
 package tail
 
-import "kusto-agent/internal/record"
+import (
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
+)
 
 // Of many files most have nothing to read. What a turn needs of such a file follows from
 // what is known of its generation and from what the status shows, so it is not kept.
@@ -39,23 +42,40 @@ func (r *reader) rest() {
 		toldOf: h.toldOf, registered: h.registered, empty: h.empty, headed: uint8(h.headed),
 		compared: h.checked == h.mtime, looked: h.high == h.size,
 	}
-	was := r.resting
-	r.resting, r.reading = kept, nil
-	if r.wake(); !r.isAs(h) {
-		r.resting, r.reading = was, h
+	if w := r.woken(kept); !h.isAs(&w) {
 		return
 	}
-	r.reading = nil
+	r.resting, r.reading = kept, nil
+	if path := k.info.Info().Path; path == r.path {
+		r.path = path // and the memory of the other is free
+	}
+	r.lighten()
+}
+
+// lighten drops what few readers have at a time (busy), to save memory, if the reader rests and has
+// nothing of it. A file that was written to just now keeps the time of its last turn, by which the
+// next one is paced. The caller holds mu.
+func (r *reader) lighten() {
+	b := r.busy
+	if r.reading == nil && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 &&
+		b.joint == &alone && r.shown.active.ago() >= finder.ActiveFor {
+		r.busy = &unbusy
+	}
 }
 
 // wake restores the reading of a reader, which rest has dropped to save memory, from the facts that are
 // kept. It does nothing if the reader has it. The caller holds mu.
 func (r *reader) wake() {
-	if r.reading != nil {
-		return
+	if r.reading == nil {
+		h := r.woken(r.resting)
+		r.reading = &h
 	}
-	k, kept := r.k, &r.resting
-	h := &reading{file: k.file, info: k.info.Info()}
+}
+
+// woken returns the reading that follows from the facts that are kept.
+func (r *reader) woken(kept resting) (h reading) {
+	k := r.k
+	h.file, h.info = k.file(), k.info.Info()
 	h.sight = sight{size: r.shown.size, mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
 	h.offset, h.mark = k.position, k.mark
 	h.toldOf, h.registered, h.headed = kept.toldOf, kept.registered, int(kept.headed)
@@ -65,7 +85,7 @@ func (r *reader) wake() {
 	if kept.looked {
 		h.high, h.highest = h.size, h.size
 	}
-	r.reading = h
+	return h
 }
 
 // isRegistered reports whether the journal knows the generation. The caller holds mu, and
@@ -77,10 +97,9 @@ func (r *reader) isRegistered() bool {
 	return r.registered
 }
 
-// isAs reports whether the state that wake has just made is as good for the next turn as h, the
-// state before. It does not compare what a turn sets before it uses it.
-func (r *reader) isAs(h *reading) bool {
-	w := r.reading
+// isAs reports whether w, the state that wake would make, is as good for the next turn as h. It does
+// not compare what a turn sets before it uses it.
+func (h *reading) isAs(w *reading) bool {
 	return h.file == w.file && h.info == w.info &&
 		h.size == w.size && h.high == w.high && h.mtime == w.mtime && h.checked == w.checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
 		h.offset == w.offset && h.mark == w.mark && len(h.skips) == 0 && h.stuck == 0 && h.held.IsZero() && h.long.at == 0 && h.nuls == (nuls{}) &&

@@ -57,8 +57,8 @@ func TestRestLosesNothing(t *testing.T) {
 	resting := func() *reader {
 		info := record.FileInfo{Path: "/a", First: "/a", Dev: 1, Inode: 2, Birth: 3, Handle: "\x04\x05", Size: 20, Head: record.Head{Len: 16, Sum: 6}}
 		k := newKnown()
-		k.file, k.info, k.position, k.mark = record.File{Input: "in", ID: 9}, info.Facts(), 20, 77
-		r := &reader{k: k, joint: &alone, shown: shown{size: 20, mtime: 30, grown: 40, active: 50, atEnd: true}, resting: resting{looked: true, compared: true, registered: true}}
+		k.of, k.id, k.info, k.position, k.mark = newFiles("in"), 9, info.Facts(), 20, 77
+		r := &reader{k: k, busy: &unbusy, shown: shown{size: 20, mtime: 30, grown: 40, active: 50}, ends: ends{atEnd: true}, resting: resting{looked: true, compared: true, registered: true}}
 		k.reader = r
 		return r
 	}

@@ -15,14 +15,17 @@ import (
 // known is what is remembered of one generation of a file. Guarded by
 // Tailer.mu.
 type known struct {
-	file     record.File
+	of         *files
+	id         record.FileID
+	generation uint32
+	intact     uint32 // number of the last scan that found its file as its reader left it
+
 	info     record.Facts
 	position int64       // all before was read; of its reader, at the end of its last turn
 	safe     int64       // all before is safe
 	mark     record.Mark // of the position
 	reader   *reader     // who reads it; nil: nobody
 	alike    *known      // of heads
-	intact   uint64      // number of the last scan that found its file as its reader left it
 	*past                // never nil, and changed by own alone
 }
 
@@ -41,6 +44,14 @@ type past struct {
 
 // uneventful is the past of all generations that have no own. It is never written.
 var uneventful past
+
+// file is the generation's name for other rooms.
+func (k *known) file() record.File {
+	return record.File{Input: k.of.name, ID: k.id, Generation: k.generation}
+}
+
+// setFile makes k what is known of the generation f, of an input with these files.
+func (k *known) setFile(of *files, f record.File) { k.of, k.id, k.generation = of, f.ID, f.Generation }
 
 // newKnown returns a generation of which nothing was read.
 func newKnown() *known { return &known{past: &uneventful} }
@@ -87,26 +98,26 @@ func (in *input) recall(states iter.Seq[State]) {
 	var before *known // the generation before, of the same file or another
 	for s := range states {
 		k := newKnown()
-		k.file, k.info, k.position, k.safe, k.mark = s.File, s.Info, s.Position, s.Position, s.Mark
-		k.file.Input = in.Name // one string for all
+		k.setFile(in.files, s.File)
+		k.info, k.position, k.safe, k.mark = s.Info, s.Position, s.Position, s.Mark
 		if len(s.Ahead) > 0 {
 			k.own().ahead = s.Ahead
 		}
 		in.known.Put(k)
-		if k.isUnnamed() && before != nil && before.file.ID == k.file.ID && !before.isUnnamed() && k.isComparable() {
+		if k.isUnnamed() && before != nil && before.id == k.id && !before.isUnnamed() && k.isComparable() {
 			was := before.info.Info()
 			k.name(was.Path, before.node(), was.Handle)
 		}
 		before = k
 		if k.isUnnamed() {
-			in.unnamed[k.file.ID] = append(in.unnamed[k.file.ID], k)
+			in.unnamed[k.id] = append(in.unnamed[k.id], k)
 			continue
 		}
 		in.heads.add(k)
 		// The latest generation of an id counts. If one file has two ids, the one that was read
 		// counts: the other was given to it while it was empty, and a kill prevented its removal.
 		o := in.byNode.get(k.node())
-		if o == nil || o.file.ID == k.file.ID && o.file.Generation < k.file.Generation || o.file.ID != k.file.ID && o.position < k.position {
+		if o == nil || o.id == k.id && o.generation < k.generation || o.id != k.id && o.position < k.position {
 			in.byNode.put(k)
 		}
 	}
@@ -200,7 +211,7 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 	defer t.mu.Unlock()
 	for _, c := range compared {
 		if c.intact && c.k.reader == c.reader {
-			c.k.intact = t.scanNo
+			c.k.intact = uint32(t.scanNo)
 		}
 	}
 }
@@ -237,7 +248,7 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	for _, h := range s.heads {
 		for k := range in.heads.Get(h) {
 			// Each of them, if this scan has found it intact, leads to the same verdict.
-			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == scan && k.position <= s.size {
+			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == uint32(scan) && k.position <= s.size {
 				at := place{k.position, k.mark}
 				if told[at] {
 					continue

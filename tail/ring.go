@@ -73,6 +73,7 @@ func (t *Tailer) workLoop() {
 			return
 		}
 		r.wake()
+		r.own()
 		w.adapt(r)
 		w.job = t.jobOf(r)
 		todo := t.tracker.Apply(&r.life, tracker.Taken{})[0]
@@ -143,9 +144,9 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	defer t.turned.Broadcast()
 	t.workers.turns++
 	defer t.noteEnd()
-	r.shown.failed = nil
+	r.failed = nil
 	if failed != "" {
-		r.shown.failed = &failed
+		r.failed = &failed
 	}
 	wait := r.show(next)
 	if next == closed || next.Rests() && r.offset == r.size {
@@ -184,7 +185,7 @@ func (t *Tailer) letGo(r *reader) {
 // hold gives the open file f to a reader, which closes it when it ends, and counts it. It takes mu.
 func (t *Tailer) hold(r *reader, f *os.File) {
 	t.mu.Lock()
-	r.f = f
+	r.own().f = f
 	t.mu.Unlock()
 	t.open.Add(1)
 }
@@ -202,5 +203,6 @@ func (t *Tailer) Safe(f record.File, pos int64) {
 	if r := k.reader; r != nil {
 		r.dropArrivals()
 		t.apply(r, tracker.Saved{})
+		r.lighten()
 	}
 }

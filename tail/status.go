@@ -65,7 +65,7 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 		wait = tracker.ForSuccessor
 	case next.Waits():
 		wait = tracker.ForRoom
-	case r.shown.failed != nil || !next.Rests() || r.offset >= r.size:
+	case r.failed != nil || !next.Rests() || r.offset >= r.size:
 	case r.stuck == r.size:
 		wait = tracker.ForRecordEnd
 	case r.offset == r.end():
@@ -77,8 +77,9 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 	}
 	r.shown = shown{
 		size: max(r.size, 0), mtime: r.mtime,
-		grown: r.grown, active: r.active, atEnd: r.offset == r.size, reserved: r.end() < r.size, failed: r.shown.failed,
+		grown: r.grown, active: r.active,
 	}
+	r.ends = ends{atEnd: r.offset == r.size, reserved: r.end() < r.size}
 	return wait
 }
 
@@ -132,7 +133,7 @@ func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
 // statusOf says, at a fraction of its cost. The caller holds mu.
 func (t *Tailer) isIdle(r *reader) bool {
 	return r.k.position >= r.shown.size && r.k.safe >= r.shown.size && !r.life.IsGone() && !r.life.IsDeleted() &&
-		r.life.Wait() == 0 && r.shown.why() == "" && (len(t.told) == 0 || t.told[subject{r.path, r.in.Name}].fix == "")
+		r.life.Wait() == 0 && r.why() == "" && (len(t.told) == 0 || t.told[subject{r.path, r.in.Name}].fix == "")
 }
 
 // appendPacked adds each compressed file of the input that waits to be read. The caller holds mu.
@@ -148,8 +149,8 @@ func (in *input) appendPacked(files []FileStatus) []FileStatus {
 // statusOf returns the status of a reader's file. The caller holds mu.
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
-		File: r.k.file, Path: r.path, Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.shown.why()), Fix: t.told[subject{r.path, r.in.Name}].fix,
+		File: r.k.file(), Path: r.path, Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.told[subject{r.path, r.in.Name}].fix,
 	}
 	if f.Safe < f.Size && r.arrivals != nil {
 		f.Waits = r.arrivals.of(f.Safe)

@@ -65,7 +65,8 @@ func (t *Tailer) joinStream(r *reader) {
 		s = &stream{home: home}
 		r.in.streams[home] = s
 	}
-	s.files, r.joint = append(s.files, r), &joint{stream: s}
+	s.files = append(s.files, r)
+	r.own().joint = &joint{stream: s}
 	if r.offset == 0 {
 		r.seeks = max(t.scanNo, 1)
 	}

@@ -213,8 +213,8 @@ func (w *world) halt() {
 	w.taker.end()
 	w.sameIdle()
 	w.tailer = nil
-	if alone != (joint{}) || !reflect.DeepEqual(uneventful, past{}) {
-		w.t.Errorf("what files share was written: %+v, %+v", alone, uneventful)
+	if alone != (joint{}) || !reflect.DeepEqual(uneventful, past{}) || unbusy != (busy{joint: &alone}) {
+		w.t.Errorf("what files share was written: %+v, %+v, %+v", alone, uneventful, unbusy)
 	}
 }
 
