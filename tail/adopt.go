@@ -52,7 +52,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
-	real := finder.Leads(path)
+	real := t.leads(path)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -84,10 +84,12 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		return
 	}
 	t.endSuspicion(in, st.node, f)
+	h := readings.Get().(*reading)
+	h.sight = sight{grown: now(), size: st.size, mtime: st.mtime}
 	r := &reader{
 		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
-		linked: isLink(path), where: where{path: path, at: now()},
-		busy: &busy{f: f, joint: &alone}, reading: &reading{sight: sight{grown: now(), size: st.size, mtime: st.mtime}},
+		linked: isLink(path),
+		busy:   &busy{at: path, f: f, joint: &alone, reading: h},
 	}
 	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))
 	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
@@ -159,16 +161,16 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	}
 	switch {
 	case k.node() != nodeOf(r.info) && k.position < r.size:
-		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path,
+		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path(),
 			"of", was.Path, "offset", k.position, "bytes", r.size)
-	case was.Path != r.path:
-		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path, "was", was.Path, "offset", k.position)
+	case was.Path != r.path():
+		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path(), "was", was.Path, "offset", k.position)
 	}
 	r.info.First, r.info.Head, r.info.Old, r.info.Dated = was.First, was.Head, was.Old, was.Dated
 	if k.position == 0 { // what start_at: end leaves out is not skipped yet
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && was.Done
 	}
-	moved := was.Path != r.path || k.node() != nodeOf(r.info)
+	moved := was.Path != r.path() || k.node() != nodeOf(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
 	if r.offset > r.size && !c.reached { // the file is a copy that ends before the offset: nothing in it is new

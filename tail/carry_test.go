@@ -320,7 +320,7 @@ func TestGrownMessageOverFiles(t *testing.T) {
 	}
 	for _, r := range w.tailer.all() {
 		if r.k.position != r.shown.size {
-			t.Errorf("%s is at %d of %d", r.path, r.k.position, r.shown.size)
+			t.Errorf("%s is at %d of %d", r.path(), r.k.position, r.shown.size)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (t *Tailer) regroup(in *input) {
 			continue
 		}
 		wish := tracker.Keep
-		if !r.life.IsGone() && !in.reads(r.path) || t.reader(in, r.node()) != nil {
+		if !r.life.IsGone() && !in.reads(r.path()) || t.reader(in, r.node()) != nil {
 			wish = tracker.Leave
 		}
 		t.apply(r, tracker.Wished{Wish: wish})

@@ -166,7 +166,7 @@ type holder struct {
 func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
 	if r := k.reader; r != nil {
-		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path, r.life.IsDeleted(), nil
+		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path(), r.life.IsDeleted(), nil
 		c.resting, c.inTurn, c.anew = r.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew
 		c.turning = r.life.Turn() == tracker.Queued || c.inTurn
 		c.intact = k.intact == uint32(scan)
@@ -505,7 +505,7 @@ func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && 
 // path instead.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
-	packed := r.in.packing(r.f, r.path) != archive.Plain
+	packed := r.in.packing(r.f, r.path()) != archive.Plain
 	m := match{is: identity.Undecided}
 	if !packed {
 		m = t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
@@ -519,7 +519,7 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.in.byNode.remove(st.node)
 	if !packed {
 		r.in.readers.Delete(st.node)
-		t.doubt(r.in, r.path, st.node, m, r.f)
+		t.doubt(r.in, r.path(), st.node, m, r.f)
 		if r.in.suspect[st.node].f == r.f {
 			t.open.Add(-1) // doubt has counted the file, which was counted for the reader before
 			r.f = nil

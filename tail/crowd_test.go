@@ -98,7 +98,7 @@ func TestDescriptorsGoRound(t *testing.T) {
 				held++
 			}
 			if r.f == nil != (r.spare == nil) {
-				t.Errorf("%s: open %v, can be spared %v", r.path, r.f != nil, r.spare != nil)
+				t.Errorf("%s: open %v, can be spared %v", r.path(), r.f != nil, r.spare != nil)
 			}
 		}
 		if held > w.open || int(w.tailer.open.Load()) != held {
@@ -162,14 +162,14 @@ func TestHeard(t *testing.T) {
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {
-				tailer.touched(r.path)
+				tailer.touched(r.path())
 			}
 			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
 			r.polled.looked, r.polled.at = r.polled.looked.add(-since), r.polled.at.add(-since)
 			if heard {
-				tailer.touched(r.path)
+				tailer.touched(r.path())
 			}
 		}
 		switch next := r.polled.at.since(r.polled.looked); {

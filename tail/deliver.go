@@ -215,7 +215,7 @@ func (w *worker) register(r *reader) error {
 	r.headed = int(min(r.size, int64(fingerprint.HeadLens[0])))
 	w.t.mu.Lock()
 	if !r.life.IsOutside() {
-		r.info.Path = r.path
+		r.info.Path = r.path()
 	}
 	r.in.describe(r.k, r.info)
 	facts := r.k.info

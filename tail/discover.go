@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
+	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"
@@ -58,6 +60,7 @@ func (t *Tailer) rescan() {
 	t.own.Begin()
 	t.mu.Lock()
 	t.scanNo++
+	t.began[t.scanNo%mostBegan] = time.Now()
 	t.fresh = nil
 	t.boundOpen()
 	t.mu.Unlock()
@@ -151,7 +154,7 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 	}
 	t.mu.Lock()
 	if r := in.readers.Get(st.node); r != nil {
-		was := r.path
+		was := r.path()
 		t.mu.Unlock()
 		t.seen(r, path, was, st)
 		return
@@ -228,8 +231,27 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 }
 
 func isLink(path string) bool {
-	s, err := os.Lstat(path)
-	return err == nil && s.Mode()&fs.ModeSymlink != 0
+	s, err := statAt(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && s.mode&unix.S_IFMT == unix.S_IFLNK
+}
+
+// leads returns the path of a file with all links resolved. Those of its folder it resolves once in a
+// scan for all files in it. The goroutine that discovers calls it.
+func (t *Tailer) leads(path string) string {
+	if isLink(path) {
+		return finder.Leads(path)
+	}
+	dir, name := filepath.Split(path)
+	if t.led.scan != t.scanNo || t.led.dir != dir {
+		t.led = led{t.scanNo, dir, finder.Leads(dir)}
+	}
+	return filepath.Join(t.led.to, name)
+}
+
+// led is where a folder led in a scan.
+type led struct {
+	scan    uint64
+	dir, to string
 }
 
 // seen notes that a scan has found the file of a reader at path; st is its status. was is the path
@@ -246,13 +268,12 @@ func (t *Tailer) seen(r *reader, path, was string, st status) {
 	if !r.life.Awaits(t.scanNo) {
 		return // another of its names came first, or it was let go meanwhile
 	}
-	r.at = now()
 	r.lighten()
 	if renamed {
 		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
 		t.o.Metrics.Rotation(r.in.Name)
 		t.byPath.Delete(r)
-		r.path = path
+		r.own().at = path
 		t.byPath.Add(r)
 	}
 	t.apply(r, tracker.Seen{Scan: t.scanNo, Renamed: renamed, Changed: r.changed(st)})

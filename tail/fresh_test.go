@@ -81,7 +81,7 @@ func TestWeigh(t *testing.T) {
 		t.Helper()
 		in.readers, in.known = newReaders(), newKnowns()
 		for n := range read {
-			in.readers.Put(&reader{k: &known{info: record.FileInfo{Inode: uint64(n) + 1}.Facts()}})
+			in.readers.Put(&reader{busy: &unbusy, k: &known{info: record.FileInfo{Inode: uint64(n) + 1}.Facts()}})
 		}
 		for n := range read + remembered {
 			in.known.Put(&known{of: in.files, id: record.FileID(n)})
@@ -94,8 +94,8 @@ func TestWeigh(t *testing.T) {
 	}
 	f(0, 0)
 	f(100, 100)
-	f(3000, 0, 3000*bytesRead)
-	f(3000, 500)
-	f(0, 2000, 2000*bytesRemembered)
+	f(6000, 0, 6000*bytesRead)
+	f(6000, 500)
+	f(0, 20000, 20000*bytesRemembered)
 	f(0, 0, 0)
 }

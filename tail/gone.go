@@ -81,21 +81,33 @@ func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []su
 	defer t.mu.Unlock()
 	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.Unknown(p.path) })
 	for r := range in.readers.All() {
-		if r.life.Awaits(t.scanNo) && !w.Unknown(r.path) {
-			all = append(all, absence{r: r, node: r.node(), path: r.path, f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
+		if r.life.Awaits(t.scanNo) && !w.Unknown(r.path()) {
+			all = append(all, absence{r: r, node: r.node(), path: r.path(), f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
 		}
 	}
 	return all, t.vanished(in, w)
+}
+
+// mostBegan is of how many scans is known when they began.
+const mostBegan = 16
+
+// beganScan returns when a scan began, of whose number these are the last bits; the zero time: it was
+// too long ago. The caller holds mu.
+func (t *Tailer) beganScan(scan uint32) time.Time {
+	if ago := uint32(t.scanNo) - scan; ago < mostBegan {
+		return t.began[(t.scanNo-uint64(ago))%mostBegan]
+	}
+	return time.Time{}
 }
 
 // rotatedAway counts and logs that the file of r is gone from its path. It also notes the file for
 // findRotated, which looks for files that were rotated after it. The caller holds mu.
 func (t *Tailer) rotatedAway(r *reader) {
 	info := r.k.info.Info()
-	info.Path = r.path
-	r.in.rotated = append(r.in.rotated, rotated{info: info, since: r.at.time()})
+	info.Path = r.path()
+	r.in.rotated = append(r.in.rotated, rotated{info: info, since: t.beganScan(r.life.FoundBy())})
 	t.o.Metrics.Rotation(r.in.Name)
-	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path, "bytes", r.shown.size-r.k.position)
+	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path(), "bytes", r.shown.size-r.k.position)
 }
 
 // longMissing returns the generations that have had no reader for longer than forget_after; w is
@@ -186,7 +198,7 @@ func (t *Tailer) abandon(r *reader) {
 		return // all of it was read, and only has to become safe
 	}
 	t.abandoned(r.k.file(), r.k.position, unread)
-	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path,
+	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path(),
 		"id", r.k.id.String(), "offset", r.k.position, "end", end, "bytes", unread,
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }

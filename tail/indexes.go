@@ -110,7 +110,7 @@ func (x heads) remove(k *known) {
 }
 
 func newPaths() *index.Groups[string, reader] {
-	return index.NewGroups(func(r *reader) string { return r.path }, func(r *reader) **reader { return &r.beside })
+	return index.NewGroups(func(r *reader) string { return r.path() }, func(r *reader) **reader { return &r.beside })
 }
 
 // some reports whether the function is returns true for one of the values.

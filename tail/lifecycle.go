@@ -37,7 +37,7 @@ func (w *worker) isOver(r *reader) bool {
 // a rule. The caller holds mu.
 func (t *Tailer) isReplaced(r *reader) bool {
 	first := r.k.info.Info().First
-	return r.path != first && some(t.byPath.Get(first), func(o *reader) bool {
+	return r.path() != first && some(t.byPath.Get(first), func(o *reader) bool {
 		return o != r && o.in.files == r.in.files && !o.life.IsGone()
 	})
 }
@@ -238,9 +238,9 @@ func (w *worker) retire(r *reader, left departure) {
 // renamed, no longer wanted, or not known). The caller holds mu.
 func (t *Tailer) retired(r *reader, left departure) {
 	if left.unwanted {
-		r.info.Path = r.path
+		r.info.Path = r.path()
 		r.in.unsought = true // the next scan looks for it, since it may be wanted again and have another name
-		delete(t.told, subject{r.path, r.in.Name})
+		delete(t.told, subject{r.path(), r.in.Name})
 	}
 	if k := r.k; k.reader == r {
 		k.moveTo(r.offset, r.mark)

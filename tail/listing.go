@@ -26,7 +26,7 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	})
 	for _, in := range inputs {
 		for r := range in.readers.All() {
-			l.told[subject{r.path, in.Name}] = true
+			l.told[subject{r.path(), in.Name}] = true
 			l.files = append(l.files, t.statusOf(r))
 		}
 		if all {

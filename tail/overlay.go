@@ -42,7 +42,7 @@ func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	was := make(map[*reader]node)
 	t.mu.Lock()
 	for r := range in.readers.All() {
-		if r.f != nil && (path == "" || r.path == path) {
+		if r.f != nil && (path == "" || r.path() == path) {
 			open[r], was[r] = r.f, r.node()
 		}
 	}

@@ -101,7 +101,7 @@ func (t *Tailer) meetBelow(in *input, dir string) {
 
 // hears reports whether events tell what becomes of a file. The caller holds mu.
 func (t *Tailer) hears(r *reader) bool {
-	return r.in.Watch != "poll" && !r.linked && t.watch.Covers(r.path)
+	return r.in.Watch != "poll" && !r.linked && t.watch.Covers(r.path())
 }
 
 // glance checks the idle files for which no events come, and gives a turn to those that have grown.
@@ -116,7 +116,7 @@ func (t *Tailer) glance() (grown bool) {
 	t.mu.Lock()
 	for _, r := range t.unheard() {
 		if r.life.Turn() == tracker.Resting && r.polled.index == 0 {
-			at = append(at, look{r, r.node(), r.path})
+			at = append(at, look{r, r.node(), r.path()})
 		}
 	}
 	t.mu.Unlock()

@@ -82,7 +82,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 	if how == archive.Unknown || never && !gone {
 		return
 	}
-	handle, real := handleOf(f), finder.Leads(path)
+	handle, real := handleOf(f), t.leads(path)
 	t.mu.Lock()
 	if in.readers.Get(st.node) != nil {
 		t.mu.Unlock()

@@ -182,7 +182,7 @@ func TestPlacesToUnpackIn(t *testing.T) {
 	end := func(r *reader) { w.apply(r, tracker.Ended{Outcome: tracker.Parked}) }
 	var all []*reader
 	for range mostUnpacking + 2 {
-		r := &reader{busy: &busy{z: &contents{}, joint: &alone}, reading: &reading{}}
+		r := &reader{busy: &busy{z: &contents{}, joint: &alone, reading: &reading{}}}
 		begin(r)
 		all = append(all, r)
 	}

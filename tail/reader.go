@@ -26,26 +26,20 @@ type reader struct {
 
 	// Guarded by Tailer.mu.
 	life    tracker.File
-	where   // the file is
+	beside  *reader // of Tailer.byPath
 	shown   shown
 	resting resting
 	ends
 	linked bool        // it was found by a link, and events are of the folder of that
 	owed   atomic.Bool // a turn for room comes; not guarded
 
-	*busy    // never nil, and changed by own alone
-	*reading // owned by the worker that has its turn; nil: it rests, see rest
-}
-
-// where is where the file of a reader is. Guarded by Tailer.mu.
-type where struct {
-	beside *reader // of Tailer.byPath
-	path   string
-	at     moment // of the scan that found it last
+	*busy // never nil, and changed by own alone
 }
 
 // busy is what few readers have at a time. Guarded by Tailer.mu, but for the file.
 type busy struct {
+	*reading               // owned by the worker that has its turn; nil: it rests, see rest
+	at       string        // the path of the file; empty: it is that of its generation
 	f        *os.File      // owned by the worker that has its turn
 	z        *contents     // the same; nil: the file is not compressed
 	spare    *list.Element // in Tailer.spares; nil: it is not
@@ -54,6 +48,14 @@ type busy struct {
 	arrivals *arrivals // nil: all bytes are safe
 	pinned   int64     // its size when a scan last found it deleted
 	*joint             // to other files of its stream; never nil
+}
+
+// path is where the file is. The caller holds mu.
+func (r *reader) path() string {
+	if r.at != "" {
+		return r.at
+	}
+	return r.k.info.Info().Path
 }
 
 // unbusy is shared by all readers that have nothing of it. It is never written.
@@ -149,8 +151,8 @@ type job struct {
 
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
-	_, complained := t.told[subject{r.path, r.in.Name}]
-	return job{r: r, life: r.life, path: r.path, replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
+	_, complained := t.told[subject{r.path(), r.in.Name}]
+	return job{r: r, life: r.life, path: r.path(), replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
 }
 
 // jobFor returns what the worker has to know of r in this turn (path, state in the tracker, how

@@ -28,8 +28,8 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
-		in: in, busy: &busy{joint: &alone}, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)), where: where{path: p.path},
-		reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}},
+		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)),
+		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {

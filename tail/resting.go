@@ -1,6 +1,8 @@
 package tail
 
 import (
+	"sync"
+
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 )
@@ -29,6 +31,9 @@ type resting struct {
 	headed     uint8
 }
 
+// readings are for readers to come: hundreds of thousands of files have one each in their turn.
+var readings = sync.Pool{New: func() any { return new(reading) }}
+
 // rest drops the state that a reader needs only during a turn (reading), to save memory, if wake
 // can restore the same state from what is known of the generation and a few kept flags. It does
 // nothing if a worker has the reader, or if its file is compressed or part of a container log. The
@@ -46,9 +51,8 @@ func (r *reader) rest() {
 		return
 	}
 	r.resting, r.reading = kept, nil
-	if path := k.info.Info().Path; path == r.path {
-		r.path = path // and the memory of the other is free
-	}
+	*h = reading{}
+	readings.Put(h)
 	r.lighten()
 }
 
@@ -57,7 +61,7 @@ func (r *reader) rest() {
 // next one is paced. The caller holds mu.
 func (r *reader) lighten() {
 	b := r.busy
-	if r.reading == nil && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 &&
+	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 &&
 		b.joint == &alone && r.shown.active.ago() >= finder.ActiveFor {
 		r.busy = &unbusy
 	}
@@ -67,8 +71,10 @@ func (r *reader) lighten() {
 // kept. It does nothing if the reader has it. The caller holds mu.
 func (r *reader) wake() {
 	if r.reading == nil {
-		h := r.woken(r.resting)
-		r.reading = &h
+		h := readings.Get().(*reading)
+		*h = r.woken(r.resting)
+		b := r.own()
+		b.reading, b.at = h, r.path() // from now on its generation may be told another path
 	}
 }
 

@@ -25,7 +25,7 @@ func (t *Tailer) readRests(ctx context.Context) {
 	for _, r := range files {
 		if left := r.shown.size - r.k.position; left > 0 {
 			t.abandoned(r.k.file(), r.k.position, left)
-			t.o.Logger.Error("deleted file was not read to its end before the agent stopped, its unread bytes are lost", "input", r.in.Name, "file", r.path,
+			t.o.Logger.Error("deleted file was not read to its end before the agent stopped, its unread bytes are lost", "input", r.in.Name, "file", r.path(),
 				"id", r.k.id.String(), "offset", r.k.position, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
 		}
 	}

@@ -69,7 +69,7 @@ func (w *world) wantReadToTheirEnds() {
 	for _, path := range paths {
 		st, err := statPath(path)
 		must(w.t, err)
-		if r := w.tailer.inputs[0].readers.Get(st.node); r == nil || r.k.position != st.size || r.path != path {
+		if r := w.tailer.inputs[0].readers.Get(st.node); r == nil || r.k.position != st.size || r.path() != path {
 			w.t.Errorf("%s of %d bytes is read as %+v", path, st.size, r)
 		}
 	}

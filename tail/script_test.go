@@ -406,7 +406,7 @@ var commands = map[string]func(s *script, a []string) error{
 	"safe": func(s *script, a []string) error { // FILE N: so far it is safe, once it is
 		n, _ := strconv.ParseInt(a[1], 10, 64)
 		s.await("position", func() bool {
-			return slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.path == s.path(a[0]) && r.k.safe == n })
+			return slices.ContainsFunc(s.tailer.all(), func(r *reader) bool { return r.path() == s.path(a[0]) && r.k.safe == n })
 		})
 		return nil
 	},

@@ -169,7 +169,7 @@ func TestSkipsOfAnotherContent(t *testing.T) {
 			file, err := os.Open(path)
 			must(t, err)
 			defer file.Close()
-			r := &reader{busy: &busy{f: file, joint: &alone}, reading: &reading{cursor: cursor{offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}}}
+			r := &reader{busy: &busy{f: file, joint: &alone, reading: &reading{cursor: cursor{offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}}}}
 			r.info.Head, err = fingerprint.HeadOf(file, int64(len(was)))
 			must(t, err)
 			r.mark, err = fingerprint.MarkAt(file, offset)

@@ -133,7 +133,7 @@ func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
 // statusOf says, at a fraction of its cost. The caller holds mu.
 func (t *Tailer) isIdle(r *reader) bool {
 	return r.k.position >= r.shown.size && r.k.safe >= r.shown.size && !r.life.IsGone() && !r.life.IsDeleted() &&
-		r.life.Wait() == 0 && r.why() == "" && (len(t.told) == 0 || t.told[subject{r.path, r.in.Name}].fix == "")
+		r.life.Wait() == 0 && r.why() == "" && (len(t.told) == 0 || t.told[subject{r.path(), r.in.Name}].fix == "")
 }
 
 // appendPacked adds each compressed file of the input that waits to be read. The caller holds mu.
@@ -149,8 +149,8 @@ func (in *input) appendPacked(files []FileStatus) []FileStatus {
 // statusOf returns the status of a reader's file. The caller holds mu.
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
-		File: r.k.file(), Path: r.path, Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.told[subject{r.path, r.in.Name}].fix,
+		File: r.k.file(), Path: r.path(), Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.told[subject{r.path(), r.in.Name}].fix,
 	}
 	if f.Safe < f.Size && r.arrivals != nil {
 		f.Waits = r.arrivals.of(f.Safe)

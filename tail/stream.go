@@ -277,7 +277,7 @@ func isOlder(a, b *reader, found bool) bool {
 
 // hasLeft reports whether another file can be where this one was written. The
 // caller holds Tailer.mu.
-func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path != r.stream.home }
+func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path() != r.stream.home }
 
 // readySeekers gives a turn to the readers that wait for the end of a scan to know the file before
 // theirs (seeks); in a run --once, to all readers of container logs. The caller holds mu.

@@ -148,19 +148,21 @@ type Tailer struct {
 	most     int       // descriptors to hold now
 	turns    bool      // it was told that they are too few
 	told     map[subject]complaint
-	fresh    []string        // paths at which events told of another file
-	crowd    int             // files from which on new names are looked at by themselves
-	renames  []finder.Rename // that events told of since the last scan
-	scanNo   uint64          // of the scan under way, or of the last one
-	scans    uint64          // that were completed
-	lates    []*known        // with what was read last before they were truncated, the oldest first
-	turned   sync.Cond       // told after every turn and every scan, and when a worker ends
+	fresh    []string             // paths at which events told of another file
+	crowd    int                  // files from which on new names are looked at by themselves
+	renames  []finder.Rename      // that events told of since the last scan
+	scanNo   uint64               // of the scan under way, or of the last one
+	began    [mostBegan]time.Time // when the last scans began, by their numbers
+	scans    uint64               // that were completed
+	lates    []*known             // with what was read last before they were truncated, the oldest first
+	turned   sync.Cond            // told after every turn and every scan, and when a worker ends
 
 	tick chan struct{} // the poll queue has a new first
 	scan chan struct{} // a rescan is wanted
 	own  *finder.Own   // what is never read
 
 	origins finder.Origins // of the goroutine that discovers
+	led     led            // of the goroutine that discovers
 	taking  finder.Cost    // of files that the scan has taken up; of the goroutine that discovers
 	weighed int64          // bytes that Known was told of last; of the goroutine that discovers
 	stirred uint64         // the last scan that has found that names had changed; of the goroutine that discovers

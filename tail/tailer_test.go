@@ -64,7 +64,7 @@ func TestStop(t *testing.T) {
 	}
 	for _, r := range w.tailer.all() {
 		if r.f != nil {
-			t.Errorf("%s is still open", r.path)
+			t.Errorf("%s is still open", r.path())
 		}
 	}
 }

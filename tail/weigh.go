@@ -4,8 +4,8 @@ package tail
 // in one folder: with its reader, its place in the journal and in the indexes that find it,
 // and where nobody reads it any more.
 const (
-	bytesRead       = 800
-	bytesRemembered = 600
+	bytesRead       = 430
+	bytesRemembered = 300
 )
 
 // weighStep is the least change that is told.

@@ -316,7 +316,7 @@ func (w *world) look() {
 // states describes each file that has a reader, and each suspected one.
 func (t *Tailer) states() (all []string) {
 	for _, r := range t.all() {
-		all = append(all, fmt.Sprintf("%s life=%+v shown=%+v owed=%v", r.path, r.life, r.shown, r.owed.Load()))
+		all = append(all, fmt.Sprintf("%s life=%+v shown=%+v owed=%v", r.path(), r.life, r.shown, r.owed.Load()))
 	}
 	for _, in := range t.inputs {
 		for n, s := range in.suspect {

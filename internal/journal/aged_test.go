@@ -164,12 +164,12 @@ func sameState(t *rapid.T, got, want *state) {
 		if g == nil {
 			t.Fatalf("file %v is not known", name)
 		}
-		if g.position != i.v.position || g.info != i.v.info || len(g.ahead) != len(i.v.ahead) {
-			t.Fatalf("file %v is at %v ahead %v, want %v ahead %v", name, g.position, g.ahead, i.v.position, i.v.ahead)
+		if g.position != i.v.position || g.info != i.v.info || len(g.ahead()) != len(i.v.ahead()) {
+			t.Fatalf("file %v is at %v ahead %v, want %v ahead %v", name, g.position, g.ahead(), i.v.position, i.v.ahead())
 		}
-		for k := range g.ahead {
-			if g.ahead[k] != i.v.ahead[k] {
-				t.Fatalf("file %v is at %v ahead %v, want %v ahead %v", name, g.position, g.ahead, i.v.position, i.v.ahead)
+		for k := range g.ahead() {
+			if g.ahead()[k] != i.v.ahead()[k] {
+				t.Fatalf("file %v is at %v ahead %v, want %v ahead %v", name, g.position, g.ahead(), i.v.position, i.v.ahead())
 			}
 		}
 	}

@@ -215,7 +215,7 @@ func (j *Journal) State(f record.File) (FileState, bool) {
 func (j *Journal) Position(f record.File) (int64, record.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if st := j.state.files.get(f); st != nil {
+	if st := j.state.files.get(nameOf(f)); st != nil {
 		return st.position, st.mark
 	}
 	return 0, 0
@@ -225,10 +225,10 @@ func (j *Journal) Position(f record.File) (int64, record.Mark) {
 // and the file only counts as seen now.
 func (j *Journal) Register(f record.File, info record.Facts) error {
 	j.mu.Lock()
-	st := j.state.files.get(f)
+	st := j.state.files.get(nameOf(f))
 	same := st != nil && st.info == info
 	if same {
-		j.state.files.edit(f).seen = instantOf(j.o.Now())
+		j.state.files.edit(nameOf(f)).seen = instantOf(j.o.Now())
 	}
 	j.mu.Unlock()
 	if same {

@@ -43,8 +43,8 @@ func (s *state) filesOf(input string) []FileState {
 // truncated file has several generations.)
 func (s *state) namesOf(input string) (all []record.File) {
 	for f := range s.files.all.All() {
-		if f.k.Input == input {
-			all = append(all, f.k)
+		if f.k.input.Value() == input {
+			all = append(all, f.k.file())
 		}
 	}
 	slices.SortFunc(all, func(a, b record.File) int {

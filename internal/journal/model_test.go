@@ -55,9 +55,9 @@ func checkAhead(t *rapid.T, f *file, safe []bool) {
 	for i := range f.position {
 		got[i] = true
 	}
-	for _, a := range f.ahead {
+	for _, a := range f.ahead() {
 		if a.Start <= last || a.Len() <= 0 || a.mark != markAt(a.End) {
-			t.Fatalf("ahead %v behind %d: touching, empty or with a wrong mark", f.ahead, last)
+			t.Fatalf("ahead %v behind %d: touching, empty or with a wrong mark", f.ahead(), last)
 		}
 		for i := a.Start; i < a.End; i++ {
 			got[i] = true

@@ -243,7 +243,7 @@ func (r *recovered) nameDoubts() {
 	}
 	for f := range r.state.files.all.All() {
 		if !f.v.info.Info().Done || time.Duration(last-f.v.seen) <= doubtful {
-			names = append(names, f.k)
+			names = append(names, f.k.file())
 		}
 	}
 	defer func() {
@@ -251,7 +251,7 @@ func (r *recovered) nameDoubts() {
 	}()
 	slices.SortFunc(names, func(a, b record.File) int { return strings.Compare(a.String(), b.String()) })
 	for i, name := range names {
-		f := r.state.files.get(name)
+		f := r.state.files.get(nameOf(name))
 		if i == maxDoubts {
 			r.problems = append(r.problems, fmt.Sprintf("the machine stopped: the same holds for %d more files", len(names)-i))
 			return

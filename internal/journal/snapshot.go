@@ -81,7 +81,7 @@ func (s *snapshot) write(out func([]durable.Frame) error) error {
 		return flush()
 	}
 	st := s.j.state
-	st.files.read(func(name record.File, f *file) { f.entries(name, add) }, pause)
+	st.files.read(func(n name, f *file) { f.entries(n.file(), add) }, pause)
 	if err == nil {
 		st.replays.read(func(id record.BatchID, n *int) { add(&Entry{Kind: Replay, Batch: id, Attempt: *n}) }, pause)
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unique"
 
 	"kusto-agent/internal/record"
 )
@@ -20,34 +21,54 @@ type FileState struct {
 	LastSeen time.Time       // when it was last registered, or its position moved
 }
 
-// file is the state behind a FileState.
+// file is the state behind a FileState. There may be hundreds of thousands.
 type file struct {
 	info     record.Facts
 	position int64
 	mark     record.Mark
-	ahead    spans // safe, each beyond position
+	beyond   *spans // see ahead; nil: there are none
 	seen     instant
+}
+
+// ahead are the safe ranges of the file, each beyond its checkpoint.
+func (f *file) ahead() spans {
+	if f.beyond == nil {
+		return nil
+	}
+	return *f.beyond
+}
+
+func (f *file) setAhead(s spans) {
+	if f.beyond = nil; len(s) > 0 {
+		f.beyond = &s
+	}
+}
+
+// name is a record.File in less memory.
+type name struct {
+	input      unique.Handle[string]
+	id         record.FileID
+	generation uint32
+}
+
+func nameOf(f record.File) name { return name{unique.Make(f.Input), f.ID, f.Generation} }
+
+func (n name) file() record.File {
+	return record.File{Input: n.input.Value(), ID: n.id, Generation: n.generation}
 }
 
 // safe adds a range of the file whose records need not be sent again, and reports whether the
 // checkpoint advanced. mark is the fingerprint of the bytes before the end of the range.
 func (f *file) safe(s record.Span, mark record.Mark) bool {
 	s.Start = max(s.Start, f.position)
-	f.ahead = f.ahead.add(safeSpan{s, mark})
-	return f.advance()
-}
-
-// advance moves the checkpoint over the safe range that begins there, and reports whether there was
-// one. Nothing else moves a checkpoint.
-func (f *file) advance() bool {
-	if len(f.ahead) == 0 || f.ahead[0].Start > f.position {
-		return false
+	ahead := f.ahead().add(safeSpan{s, mark})
+	advanced := len(ahead) > 0 && ahead[0].Start <= f.position
+	if advanced { // nothing else moves a checkpoint
+		f.position, f.mark = ahead[0].End, ahead[0].mark
+		ahead = ahead[1:]
 	}
-	f.position, f.mark, f.ahead = f.ahead[0].End, f.ahead[0].mark, f.ahead[1:]
-	if len(f.ahead) == 0 {
-		f.ahead = nil // frees its memory, which most files do not need again
-	}
-	return true
+	f.setAhead(ahead)
+	return advanced
 }
 
 // open is a batch that was begun.
@@ -75,7 +96,7 @@ type moved struct {
 // entries its snapshot knows already.
 type state struct {
 	inputs map[string]bool
-	files  aged[record.File, file]
+	files  aged[name, file]
 	pieces int // entries that say what files says
 	begun  map[record.BatchID]*open
 	by     map[record.File][]covering // what those of begun cover, by file
@@ -91,7 +112,7 @@ type state struct {
 // newState returns the state of a new journal, in which nothing is known.
 func newState() *state {
 	return &state{
-		inputs: map[string]bool{}, files: newAged[record.File](file.clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
+		inputs: map[string]bool{}, files: newAged[name](file.clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
 		replays: newAged[record.BatchID, int](nil), ended: newAged[record.BatchID, record.Outcome](nil),
 	}
 }
@@ -139,9 +160,9 @@ func (s *state) apply(e *Entry) (m []moved) {
 			s.begin(&e.Children[i], e.At)
 		}
 	case Forget:
-		if f := s.files.get(e.File); f != nil {
+		if f := s.files.get(nameOf(e.File)); f != nil {
 			s.pieces -= f.pieces()
-			s.files.remove(e.File)
+			s.files.remove(nameOf(e.File))
 		}
 	case Replay:
 		if s.ended.get(e.Batch) != nil {
@@ -173,9 +194,9 @@ func makesSafe(o record.Outcome) bool {
 // file returns the state of the file f to be changed. If the file is new, it is added, as last seen
 // at the time at.
 func (s *state) file(f record.File, at time.Time) *file {
-	st := s.files.edit(f)
+	st := s.files.edit(nameOf(f))
 	if st == nil {
-		st = s.files.set(f, file{seen: instantOf(at)})
+		st = s.files.set(nameOf(f), file{seen: instantOf(at)})
 		s.pieces += st.pieces()
 	}
 	return st
@@ -216,11 +237,11 @@ func (s *state) over(id record.BatchID) {
 	}
 }
 
-// safe makes a range of the file name safe (not to be sent again), unless the file was forgotten. It
+// safe makes a range of a file safe (not to be sent again), unless the file was forgotten. It
 // returns m, with the new checkpoint appended if it advanced. at is when; mark is the fingerprint of
 // the bytes before the end of the range.
-func (s *state) safe(m []moved, name record.File, span record.Span, mark record.Mark, at time.Time) []moved {
-	f := s.files.edit(name)
+func (s *state) safe(m []moved, of record.File, span record.Span, mark record.Mark, at time.Time) []moved {
+	f := s.files.edit(nameOf(of))
 	if f == nil {
 		return m
 	}
@@ -231,7 +252,7 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 		return m
 	}
 	f.seen = max(f.seen, instantOf(at))
-	return append(m, moved{name, f.position})
+	return append(m, moved{of, f.position})
 }
 
 // covered reports whether all ranges of a batch are safe without it: its records are in
@@ -239,8 +260,8 @@ func (s *state) safe(m []moved, name record.File, span record.Span, mark record.
 // is never covered.
 func (s *state) covered(b *Begun) bool {
 	for _, c := range b.Cover {
-		f := s.files.get(c.File)
-		if f == nil || c.End > f.position && !f.ahead.holds(c.Span) {
+		f := s.files.get(nameOf(c.File))
+		if f == nil || c.End > f.position && !f.ahead().holds(c.Span) {
 			return false
 		}
 	}
@@ -263,13 +284,13 @@ func (s *state) batches() (out []*Entry) {
 
 // clone returns a copy of the file's state that shares nothing that changes.
 func (f file) clone() file {
-	f.ahead = slices.Clone(f.ahead)
+	f.setAhead(slices.Clone(f.ahead()))
 	return f
 }
 
 // pieces returns how many entries a snapshot needs for the file: see entries.
 func (f *file) pieces() int {
-	n := 1 + len(f.ahead)
+	n := 1 + len(f.ahead())
 	if f.position > 0 {
 		n++
 	}
@@ -285,7 +306,7 @@ func (f *file) entries(name record.File, add func(*Entry)) {
 	if f.position > 0 {
 		add(&Entry{Kind: Position, File: name, Span: record.Span{End: f.position}, Mark: f.mark, At: seen})
 	}
-	for _, a := range f.ahead {
+	for _, a := range f.ahead() {
 		add(&Entry{Kind: Skip, File: name, Span: a.Span, Mark: a.mark, At: seen})
 	}
 }
@@ -293,19 +314,19 @@ func (f *file) entries(name record.File, add func(*Entry)) {
 // view returns a copy of the state of a file, and false if the file is not known. Its Ahead has
 // the ranges beyond the checkpoint that are not to be read: the safe ones and those of batches that
 // are under way.
-func (s *state) view(name record.File) (FileState, bool) {
-	f := s.files.get(name)
+func (s *state) view(of record.File) (FileState, bool) {
+	f := s.files.get(nameOf(of))
 	if f == nil {
-		return FileState{File: name}, false
+		return FileState{File: of}, false
 	}
-	v := FileState{File: name, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen.time()}
-	for _, a := range f.ahead {
-		v.Ahead = append(v.Ahead, record.Extent{File: name, Span: a.Span, Mark: a.mark})
+	v := FileState{File: of, Info: f.info, Position: f.position, Mark: f.mark, LastSeen: f.seen.time()}
+	for _, a := range f.ahead() {
+		v.Ahead = append(v.Ahead, record.Extent{File: of, Span: a.Span, Mark: a.mark})
 	}
-	for _, c := range s.by[name] {
+	for _, c := range s.by[of] {
 		if c.End > f.position {
 			c.Start = max(c.Start, f.position)
-			v.Ahead = append(v.Ahead, record.Extent{File: name, Span: c.Span, Mark: c.mark})
+			v.Ahead = append(v.Ahead, record.Extent{File: of, Span: c.Span, Mark: c.mark})
 		}
 	}
 	v.Ahead = union(v.Ahead)

@@ -84,6 +84,9 @@ func (f *File) Turn() Turn { return f.turn }
 // its names yet.
 func (f *File) Awaits(scan uint64) bool { return f.scan != uint32(scan) && f.turn != Closed }
 
+// FoundBy is the number, or its last bits, of the scan that found it last.
+func (f *File) FoundBy() uint32 { return f.scan }
+
 // IsRunning reports whether a worker reads it.
 func (f *File) IsRunning() bool { return f.turn == Running || f.turn == Again }
 
