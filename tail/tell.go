@@ -149,8 +149,11 @@ const leaveOut = "leave it out with exclude, or narrow the paths"
 // enter this folder, and an error about the folder, which is logged once for all files in it. If
 // that is not the reason, both are empty.
 func shutFolder(path string, err error) (folder string, shut error) {
+	if !errors.Is(err, unix.EACCES) {
+		return "", nil
+	}
 	folder = filepath.Dir(path)
-	if !errors.Is(err, unix.EACCES) || !errors.Is(unix.Faccessat(unix.AT_FDCWD, folder, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
+	if !errors.Is(unix.Faccessat(unix.AT_FDCWD, folder, unix.X_OK, unix.AT_EACCESS), unix.EACCES) {
 		return "", nil
 	}
 	return folder, &os.PathError{Op: "enter", Path: folder, Err: unix.EACCES}

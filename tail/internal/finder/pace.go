@@ -12,7 +12,7 @@ import (
 const (
 	scanHeard  = 10 * time.Second
 	scanPolled = 2 * time.Second
-	idlePart   = 100 // times what the last cost, where nothing changes
+	idlePart   = 140 // times what the last cost, where nothing changes
 	busyPart   = 20  // the same where something changed lately
 	newsPart   = 10  // the same after an event that says that names have changed
 )
