@@ -193,10 +193,7 @@ func (r *reader) widen() {
 // large enough for a longer hash of its beginning (head). It does so before the journal gets any
 // range of the file. An error is one of reading the file.
 func (w *worker) register(r *reader) error {
-	grown := false
-	for _, n := range fingerprint.HeadLens {
-		grown = grown || n > max(r.info.Head.Len, r.headed) && int64(n) <= r.size
-	}
+	grown := fingerprint.HeadLen(r.size) > max(r.info.Head.Len, r.headed)
 	if r.registered && !grown {
 		return nil
 	}
@@ -212,7 +209,7 @@ func (w *worker) register(r *reader) error {
 		real = finder.Elsewhere(finder.Leads(of.path), of.path)
 	}
 	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
-	r.headed = int(min(r.size, int64(fingerprint.HeadLens[0])))
+	r.headed = fingerprint.HeadLen(r.size)
 	w.t.mu.Lock()
 	if !r.life.IsOutside() {
 		r.info.Path = r.path()

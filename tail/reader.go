@@ -94,7 +94,7 @@ type room struct {
 // notes are what the journal and the log know of a generation.
 type notes struct {
 	registered bool
-	headed     int   // of so many bytes its head was taken, if any; NULs have none
+	headed     int   // of so many bytes a head was taken last; NULs have none
 	old        int64 // >0: what lies before this is not to be read, see passOld
 	toldOf
 }

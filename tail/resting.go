@@ -5,6 +5,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // Of many files most have nothing to read. What a turn needs of such a file follows from
@@ -28,7 +29,6 @@ type resting struct {
 	compared   bool // the bytes before the offset were, with what lies there
 	looked     bool // a turn has looked at the file
 	empty      bool
-	headed     uint8
 }
 
 // readings are for readers to come: hundreds of thousands of files have one each in their turn.
@@ -44,7 +44,7 @@ func (r *reader) rest() {
 		return
 	}
 	kept := resting{
-		toldOf: h.toldOf, registered: h.registered, empty: h.empty, headed: uint8(h.headed),
+		toldOf: h.toldOf, registered: h.registered, empty: h.empty,
 		compared: h.checked == h.mtime, looked: h.high == h.size,
 	}
 	if w := r.woken(kept); !h.isAs(&w) {
@@ -84,7 +84,10 @@ func (r *reader) woken(kept resting) (h reading) {
 	h.file, h.info = k.file(), k.info.Info()
 	h.sight = sight{size: r.shown.size, mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
 	h.offset, h.mark = k.position, k.mark
-	h.toldOf, h.registered, h.headed = kept.toldOf, kept.registered, int(kept.headed)
+	h.toldOf, h.registered = kept.toldOf, kept.registered
+	if h.registered {
+		h.headed = fingerprint.HeadLen(h.size)
+	}
 	if kept.compared {
 		h.checked = h.mtime
 	}

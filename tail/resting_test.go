@@ -4,6 +4,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -110,8 +111,10 @@ func TestReadersRest(t *testing.T) {
 	eachWatch(t, func(t *testing.T, w *world) {
 		must(t, os.WriteFile(w.path("a.log"), []byte("a file of one line\n"), 0o644))
 		must(t, os.WriteFile(w.path("empty.log"), nil, 0o644))
+		long := strings.Repeat("x", 5000)
+		must(t, os.WriteFile(w.path("long.log"), []byte(long+"\n"), 0o644))
 		w.start()
-		w.expect("in", "a file of one line")
+		w.expect("in", "a file of one line", long)
 		rest := func() bool {
 			return !slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.reading != nil })
 		}

@@ -48,15 +48,24 @@ func ReadFull(f io.ReaderAt, b []byte, off int64) (int, error) {
 // HeadLens: a head is taken over the longest of these that the file has.
 var HeadLens = [...]int{1024, 256, 64, 16}
 
-// HeadOf returns the head of a file (a hash of its first bytes) over the longest length of HeadLens
-// that a file of this size has. The zero Head: the file is too short, or these bytes are NULs.
-func HeadOf(f io.ReaderAt, size int64) (record.Head, error) {
+// HeadLen returns the longest length of HeadLens that a file of this size has; 0: it has none.
+func HeadLen(size int64) int {
 	for _, n := range HeadLens {
 		if int64(n) <= size {
-			return HeadOfLen(f, n)
+			return n
 		}
 	}
-	return record.Head{}, nil
+	return 0
+}
+
+// HeadOf returns the head of a file (a hash of its first bytes) over HeadLen. The zero Head: the file
+// is too short, or these bytes are NULs.
+func HeadOf(f io.ReaderAt, size int64) (record.Head, error) {
+	n := HeadLen(size)
+	if n == 0 {
+		return record.Head{}, nil
+	}
+	return HeadOfLen(f, n)
 }
 
 // HeadOfLen returns the head of a file: a hash of its first n bytes. It is the zero Head if all of
