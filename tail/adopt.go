@@ -47,12 +47,14 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	t.mu.Lock()
 	in.claim(path, st.node, handle)
 	t.mu.Unlock()
-	m := t.recognise(in, newSample(f, st, handle), in.RotateQuiet.D())
+	s := newSample(f, st, handle)
+	m := t.recognise(in, s, in.RotateQuiet.D())
 	old := in.isNew && in.StartAt == "end"
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
 	real := t.leads(path)
+	info := record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size, Real: finder.Elsewhere(real, path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -69,14 +71,14 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.rescanSoon()
 		return
 	case m.is > identity.Undecided && m.is != identity.Rewritten && !m.of.stands():
-		t.doubt(in, path, st.node, match{}, f) // until it is compared with what the other is by now
+		t.doubt(in, info, match{}, f) // until it is compared with what the other is by now
 		t.rescanSoon()
 		return
 	case m.is == identity.Undecided:
 		if gone && in.suspect[st.node].f != f {
 			in.again = append(in.again, path)
 		}
-		t.doubt(in, path, st.node, m, f)
+		t.doubt(in, info, m, f)
 		if m.of.reader != nil {
 			t.readyLocked(m.of.reader) // it may have been truncated since its last turn
 		}
@@ -92,11 +94,11 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		busy:   &busy{at: path, f: f, joint: &alone, reading: h},
 	}
 	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))
-	r.info = record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle}
+	r.info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
 		r.info.Path = m.of.info.Path
+		r.info.Real = finder.Elsewhere(real, r.info.Path)
 	}
-	r.info.Real = finder.Elsewhere(real, r.info.Path)
 	switch m.is {
 	case identity.Same, identity.Continuation:
 		t.resume(r, m.of)
@@ -119,7 +121,13 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.begin(r)
 		if old {
 			t.passOver(r, r.size)
-		} else if m.of != nil {
+			break
+		}
+		if len(s.heads) > 0 {
+			r.info.Head = s.heads[0]
+		}
+		t.noteFound(r)
+		if m.of != nil {
 			t.tellAlike(path, m.of.info.Path, st.size)
 		}
 	}
@@ -191,6 +199,11 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.remember(k.file(), r.info.Facts())
 		t.forgetEmpty(r, k.file())
 	}
+	if d := r.in.doubted(nodeOf(r.info)); d != nil && d != k {
+		r.in.known.Delete(d.file())
+		r.in.byNode.remove(d.node())
+		_ = t.o.Positions.Forget(d.file()) // the journal itself logs that it cannot write
+	}
 	t.start(r, k.file(), k)
 }
 
@@ -204,17 +217,35 @@ func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	}
 }
 
-// begin makes r the reader of a new file, under a new id. The id is a hash of device, inode, birth
-// time and file handle, with a salt that is increased while an earlier file has that id. A file
-// that is empty is marked, because it may become a copy (see mayBeCopy). The caller holds mu.
+// begin makes r the reader of a new file, under a new id, or under the one that the file has since it
+// was doubted. A file that is empty is marked, because it may become a copy (see mayBeCopy). The
+// caller holds mu.
 func (t *Tailer) begin(r *reader) {
-	id, salt := newID(nodeOf(r.info), r.info.Handle, 0), uint64(0)
-	for r.in.known.Get(r.in.file(id, 0)) != nil {
-		salt++
-		id = newID(nodeOf(r.info), r.info.Handle, salt)
+	if k := r.in.doubted(nodeOf(r.info)); k != nil {
+		r.info.First = k.info.Info().First
+		t.start(r, k.file(), k)
+	} else {
+		t.start(r, r.in.newFile(&r.info), newKnown())
 	}
-	t.start(r, r.in.file(id, 0), newKnown())
 	r.empty = r.size == 0 && !t.o.Once
+}
+
+// newFile returns the name of a new file. Its id is a hash of device, inode, birth time and file
+// handle, with a salt that is increased while an earlier file has that id. The caller holds mu.
+func (in *input) newFile(info *record.FileInfo) record.File {
+	for salt := uint64(0); ; salt++ {
+		if f := in.file(newID(nodeOf(*info), info.Handle, salt), 0); in.known.Get(f) == nil {
+			return f
+		}
+	}
+}
+
+// noteFound tells the journal of a new file, so that the next run knows it if this one ends before its
+// first turn. The caller holds mu.
+func (t *Tailer) noteFound(r *reader) {
+	r.info.Size, r.headed = r.size, fingerprint.HeadLen(r.size)
+	r.in.describe(r.k, r.info)
+	r.registered = t.o.Positions.Found(r.file, r.k.info) == nil
 }
 
 // passOver marks the first size bytes of r's file as not to be read, as start_at: end asks for, or

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"time"
@@ -30,13 +29,18 @@ type suspicion struct {
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
-// doubt notes that the file n at path may be a copy of a file that was read, or repeats the note at
-// a later scan. m says of which file, and up to where both were found equal. f is the open file:
-// doubt keeps it open until that is decided, or closes it if n is held open already or too many
-// files are open. The caller holds mu.
-func (t *Tailer) doubt(in *input, path string, n node, m match, f *os.File) {
+// doubt notes that a file may be a copy of a file that was read, or repeats the note at a later scan.
+// info is what is known of it, m says of which file it may be a copy, and up to where both were found
+// equal. f is the open file: doubt keeps it open until that is decided, or closes it if it is held
+// open already or too many files are open. The journal is told, so that the next run finds the file
+// under another name too. The caller holds mu.
+func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
+	n := nodeOf(info)
 	s := in.suspect[n]
-	s.since, s.turn, s.scan, s.path = cmp.Or(s.since, time.Now().UnixNano()), m.turn, t.scanNo, path
+	if s.since == 0 {
+		s.since = t.noteDoubt(in, info)
+	}
+	s.turn, s.scan, s.path = m.turn, t.scanNo, info.Path
 	if m.of != nil && m.upTo.offset > 0 {
 		s.of, s.upTo = m.of.k, m.upTo
 	}
@@ -49,6 +53,32 @@ func (t *Tailer) doubt(in *input, path string, n node, m match, f *os.File) {
 		f.Close()
 	}
 	in.suspect[n] = s
+}
+
+// noteDoubt tells the journal of a file that may be a copy, and returns since when that is so, in ns:
+// an earlier run may have doubted it before. The caller holds mu.
+func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
+	if k := in.doubted(nodeOf(info)); k != nil {
+		return k.info.Info().Doubted
+	}
+	info.Doubted = time.Now().UnixNano()
+	info.Head = record.Head{} // nothing is compared with it
+	k := newKnown()
+	k.setFile(in.files, in.newFile(&info))
+	k.info = info.Facts()
+	in.known.Put(k)
+	in.byNode.put(k)
+	_ = t.o.Positions.Found(k.file(), k.info) // the journal itself logs that it cannot write
+	return info.Doubted
+}
+
+// doubted returns what is known of a file that may be a copy and that no reader has; nil: the file is
+// none of these. The caller holds mu.
+func (in *input) doubted(n node) *known {
+	if k := in.byNode.now.Get(n); k != nil && k.reader == nil && k.info.Info().Doubted != 0 {
+		return k
+	}
+	return nil
 }
 
 // endSuspicion forgets that a file may be a copy, because that is decided. taken is the open file
@@ -64,7 +94,7 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 }
 
 // vanished returns the files that may be copies, that are held open, and that the scan w did not
-// find. Files that are not held open it forgets: their content is lost. Files in folders that the
+// find. Those that are not held open are looked for as lost ones. Files in folders that the
 // scan could not examine stay as they are. The caller holds mu.
 func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for n, s := range in.suspect {
@@ -73,6 +103,9 @@ func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 		case s.f != nil:
 			all = append(all, s)
 		default:
+			if k := in.doubted(n); k != nil {
+				in.lost = append(in.lost, k)
+			}
 			t.endSuspicion(in, n, nil)
 		}
 	}
@@ -519,7 +552,9 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.in.byNode.remove(st.node)
 	if !packed {
 		r.in.readers.Delete(st.node)
-		t.doubt(r.in, r.path(), st.node, m, r.f)
+		info := r.info
+		info.Path = r.path()
+		t.doubt(r.in, info, m, r.f)
 		if r.in.suspect[st.node].f == r.f {
 			t.open.Add(-1) // doubt has counted the file, which was counted for the reader before
 			r.f = nil

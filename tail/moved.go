@@ -19,7 +19,7 @@ import (
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
 	for _, u := range unread {
-		if u.at != "" {
+		if u.at != "" && u.info.Doubted == 0 {
 			t.findSiblings(in, w, rotated{info: u.info}, u.at)
 		}
 	}
@@ -38,13 +38,19 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 			path, ok = finder.FindBeside(u.info.Path, foundOf(u.info))
 		}
 		switch {
+		case u.info.Doubted != 0 && ok:
+			if path != u.info.Path {
+				t.adopt(in, path, true)
+			}
 		case !ok && u.found:
 			t.findSiblings(in, w, rotated{info: u.info}, "")
 		case !ok:
 			t.mu.Lock()
 			in.lost = append(in.lost, u.known)
 			t.mu.Unlock()
-			t.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
+			if u.info.Doubted == 0 {
+				t.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
+			}
 		case path != u.info.Path || in.onceNamed(u.info):
 			t.adopt(in, path, true)
 			t.findSiblings(in, w, rotated{info: u.info}, path)

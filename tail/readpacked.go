@@ -334,6 +334,10 @@ func (t *Tailer) tellLost(in *input) {
 		}
 		k.own().toldLost = true
 		info := k.info.Info()
+		if info.Doubted != 0 {
+			t.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
+			continue
+		}
 		left := info.Size - k.position
 		if left <= 0 {
 			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)

@@ -97,15 +97,6 @@ func (r *reader) woken(kept resting) (h reading) {
 	return h
 }
 
-// isRegistered reports whether the journal knows the generation. The caller holds mu, and
-// no worker has the reader.
-func (r *reader) isRegistered() bool {
-	if r.reading == nil {
-		return r.resting.registered
-	}
-	return r.registered
-}
-
 // isAs reports whether w, the state that wake would make, is as good for the next turn as h. It does
 // not compare what a turn sets before it uses it.
 func (h *reading) isAs(w *reading) bool {

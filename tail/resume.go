@@ -220,7 +220,7 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 // nil: there is none. scan is the number of the scan under way. The caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	switch k := in.byNode.get(s.node); {
-	case k == nil:
+	case k == nil, in.doubted(s.node) != nil: // what was doubted is compared as a new file is
 	case k.node() != s.node: // a rotation copied its content, and the generation goes on in the copy
 		return k.candidate(scan)
 	case k.reader == nil && !otherHandle(k.info.Info().Handle, s.handle):

@@ -35,6 +35,8 @@ type State struct {
 // Positions remembers files and how far they are safe.
 type Positions interface {
 	Files(input string) iter.Seq[State]
+	// Found is Register for a file of which nothing was read yet. It does not wait.
+	Found(f record.File, info record.Facts) error
 	Register(f record.File, info record.Facts) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
 	Forget(f record.File) error
@@ -300,9 +302,7 @@ func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
 }
 
-// closeFiles closes all files at a stop. Files that were found and had no turn are
-// written to the journal, so that the next run finds them also under a name that no
-// pattern matches.
+// closeFiles closes all files at a stop.
 func (t *Tailer) closeFiles() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -311,10 +311,6 @@ func (t *Tailer) closeFiles() {
 			t.endSuspicion(in, n, nil)
 		}
 		for r := range in.readers.All() {
-			if !r.isRegistered() && r.k.position == 0 && r.life.Wish() == tracker.Keep {
-				r.wake()
-				t.remember(r.file, r.info.Facts())
-			}
 			if r.f != nil {
 				r.f.Close()
 				r.f = nil

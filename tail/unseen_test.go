@@ -3,9 +3,13 @@ package tail
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // gatedJournal takes no file before its gate is open.
@@ -44,6 +48,58 @@ func TestFoundAndStopped(t *testing.T) {
 	w.journalFor = nil
 	w.start()
 	w.expect("in", want...)
+}
+
+// A file that was found is known after a kill too, before a turn has looked at it.
+func TestFoundAndKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gate := make(chan struct{})
+	w.journalFor = func(p positions) memory { return gatedJournal{p, gate} }
+	w.start()
+	w.taker.set(func() { w.taker.full = true })
+	var want []string
+	const files = 200 // more than there are workers
+	for i := range files {
+		want = append(want, fmt.Sprintf("line of %d", i))
+		w.appendTo(fmt.Sprintf("%d.log", i), want[i]+"\n")
+	}
+	w.await("readers", func() bool { return w.tailer.inputs[0].readers.Len() == files })
+	close(gate)
+	w.kill()
+	for i := range files {
+		w.rename(fmt.Sprintf("%d.log", i), fmt.Sprintf("%d.old", i))
+	}
+	w.journalFor = nil
+	w.start()
+	w.expect("in", want...)
+}
+
+// A file that may be a copy of another is known after a kill, also under a name that no pattern
+// matches, and is read no later than rotate_quiet after it was first seen by the first run.
+func TestDoubtedAndKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().RotateQuiet = units.Duration(time.Hour)
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, fmt.Sprintf("a line that both files have, number %d", i))
+	}
+	text := strings.Join(lines, "\n") + "\n"
+	w.appendTo("a.log", text)
+	w.start()
+	w.expect("in", lines...)
+	w.appendTo("b.log", text+"one more\n")
+	w.look()
+	w.await("a doubt", func() bool { return len(w.tailer.inputs[0].suspect) == 1 })
+	w.kill()
+	w.rename("b.log", "b.old")
+	w.in().RotateQuiet = units.Duration(time.Millisecond)
+	w.start()
+	w.expect("in", append(lines, "one more")...)
+	if known := slices.Collect(w.positions().Files("in")); len(known) != 2 {
+		t.Errorf("%d files are known, want 2: %+v", len(known), known)
+	}
 }
 
 // Compressed files that wait for a place to unpack in are known too, also after a kill.

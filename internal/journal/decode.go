@@ -127,6 +127,9 @@ func readInfo(r *wire.Reader) record.Facts {
 	if len(r.B) > 0 {
 		i.Dated = r.Int()
 	}
+	if len(r.B) > 0 {
+		i.Doubted = r.Int()
+	}
 	return i.Facts()
 }
 

@@ -85,15 +85,19 @@ func writeInfo(w *wire.Writer, i record.FileInfo) {
 	w.String(i.Encoding)
 	w.Bool(i.Done)
 	w.Int(i.Old)
-	if i.Packed != (record.Packed{}) || i.Real != "" || i.Dated != 0 {
+	later := i.Dated != 0 || i.Doubted != 0
+	if i.Packed != (record.Packed{}) || i.Real != "" || later {
 		w.Int(i.Packed.Size)
 		w.Int(i.Packed.Mtime)
 		w.Bool(i.Packed.Cut)
 	}
-	if i.Real != "" || i.Dated != 0 {
+	if i.Real != "" || later {
 		w.String(i.Real)
 	}
-	if i.Dated != 0 {
+	if later {
 		w.Int(i.Dated)
+	}
+	if i.Doubted != 0 {
+		w.Int(i.Doubted)
 	}
 }

@@ -237,6 +237,20 @@ func (j *Journal) Register(f record.File, info record.Facts) error {
 	return j.tell(&Entry{Kind: FileSeen, File: f, Info: info})
 }
 
+// Found records a file of which nothing was read yet. Unlike Register it does not wait until that is
+// written: what is told later is written behind it. The error is ErrClosed.
+func (j *Journal) Found(f record.File, info record.Facts) error {
+	e := &Entry{Kind: FileSeen, File: f, Info: info, At: j.o.Now()}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.disk.Closed() {
+		return ErrClosed
+	}
+	j.state.apply(e)
+	j.noteApplied(e)
+	return nil
+}
+
 // Forget removes all that is known of a file.
 func (j *Journal) Forget(f record.File) error {
 	return j.tell(&Entry{Kind: Forget, File: f})

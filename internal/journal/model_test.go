@@ -108,7 +108,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 			{Kind: Skip, File: genFile(t), Span: genSpan(t), Mark: 5},
 			{Kind: Replay, Batch: b.ID, Attempt: rapid.IntRange(0, 1<<30).Draw(t, "replay")},
 			{Kind: ReplayEnd, Batch: b.ID, Outcome: record.Quarantined},
-			{Kind: FileSeen, File: genFile(t), Info: record.FileInfo{Path: rapid.String().Draw(t, "path"), Birth: -1, Inode: 1 << 63, Real: rapid.String().Draw(t, "real"), Dated: rapid.Int64().Draw(t, "dated")}.Facts()},
+			{Kind: FileSeen, File: genFile(t), Info: record.FileInfo{Path: rapid.String().Draw(t, "path"), Birth: -1, Inode: 1 << 63, Real: rapid.String().Draw(t, "real"), Dated: rapid.Int64().Draw(t, "dated"), Doubted: rapid.Int64().Draw(t, "doubted")}.Facts()},
 		} {
 			e.At = e.At.AddDate(2020, 0, 0)
 			meta := encode(e)

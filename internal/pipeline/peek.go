@@ -195,6 +195,7 @@ func (r readOnly) Files(input string) iter.Seq[tail.State] {
 func (r readOnly) InputKnown(name string) bool                      { return r.past != nil && r.past.InputSeen(name) }
 func (r readOnly) InputSeen(name string) (bool, error)              { return r.InputKnown(name), nil }
 func (r readOnly) Register(record.File, record.Facts) error         { return nil }
+func (r readOnly) Found(record.File, record.Facts) error            { return nil }
 func (r readOnly) Skip(record.File, record.Span, record.Mark) error { return nil }
 func (r readOnly) Abandoned(record.File, record.Span) error         { return nil }
 func (r readOnly) Forget(record.File) error                         { return nil }

@@ -12,13 +12,13 @@ const (
 	isDone    = 1 << iota // Done is set
 	hasFirst              // First is another path than Path
 	hasHandle             // Handle is not empty
-	hasRare               // Encoding, Old, Real, Dated or Packed is not zero
+	hasRare               // Encoding, Old, Real, Dated, Doubted or Packed is not zero
 	isCut                 // Packed.Cut is set
 )
 
 // rare are the members of an info that those of most files do not have.
 func (i FileInfo) rare() FileInfo {
-	return FileInfo{Encoding: i.Encoding, Old: i.Old, Real: i.Real, Dated: i.Dated, Packed: i.Packed}
+	return FileInfo{Encoding: i.Encoding, Old: i.Old, Real: i.Real, Dated: i.Dated, Doubted: i.Doubted, Packed: i.Packed}
 }
 
 // Facts returns the info as Facts.
@@ -57,6 +57,7 @@ func (i FileInfo) Facts() Facts {
 		text(i.Real)
 		b = binary.AppendVarint(b, i.Old)
 		b = binary.AppendVarint(b, i.Dated)
+		b = binary.AppendVarint(b, i.Doubted)
 		b = binary.AppendVarint(b, i.Packed.Size)
 		b = binary.AppendVarint(b, i.Packed.Mtime)
 	}
@@ -82,7 +83,7 @@ func (f Facts) Info() (i FileInfo) {
 	}
 	if flags&hasRare != 0 {
 		i.Encoding, i.Real = f.text(), f.text()
-		i.Old, i.Dated = f.int(), f.int()
+		i.Old, i.Dated, i.Doubted = f.int(), f.int(), f.int()
 		i.Packed.Size, i.Packed.Mtime = f.int(), f.int()
 	}
 	i.Done, i.Packed.Cut = flags&isDone != 0, flags&isCut != 0

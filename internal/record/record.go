@@ -357,6 +357,10 @@ type FileInfo struct {
 	// input needs it; 0: it is not known.
 	Dated int64
 
+	// Doubted is when the file was first seen, in ns since 1970, if it may be a copy of
+	// another file and nothing of it was read for that reason; 0: it is not doubted.
+	Doubted int64
+
 	// Of a compressed file. Size, like every offset in it, counts what is inside.
 	Packed Packed
 }
