@@ -178,6 +178,7 @@ func TestConvert(t *testing.T) {
 	f("datetime", `"2026-01-02T03:04:05.1234567+01:00"`, `"2026-01-02T02:04:05.1234567Z"`)
 	f("datetime", `"2026-01-02"`, `"2026-01-02T00:00:00.0000000Z"`)
 	f("datetime", `1700000000`, `null`)
+	f("datetime", `2020`, `null`)
 	f("dynamic", `{"a":1}`, `{"a":1}`)
 	f("dynamic", `"text"`, `"text"`)
 	f("dynamic", `"`+strings.Repeat("x", maxValue)+`"`, `null`)

@@ -139,7 +139,7 @@ func convert(typ string, v json.RawMessage) json.RawMessage {
 	switch {
 	case typ == "string":
 		return quote(cut(text))
-	case missing || typ == "dynamic" && len(v) > maxValue:
+	case missing || typ == "dynamic" && len(v) > maxValue, typ == "datetime" && v[0] != '"': // a number is no datetime, not even a year
 		return null
 	case typ == "dynamic":
 		return v
