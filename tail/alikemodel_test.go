@@ -20,14 +20,14 @@ import (
 var alikeSeeds = []int{41, 57, 198, 1082, 1128, 4617, 5212, 5688, 6823, 6848, 8433}
 
 // alikeAtOnce is how many histories are played at the same time: most of one is waiting.
-const alikeAtOnce = 16
+const alikeAtOnce = 48
 
 // TestModelAlike is TestModel with files that begin alike, as applications write them:
 // headers, banners without a time, lines that repeat. Nothing that was written may be
 // missing, and what comes more often lies in a file that the log names.
 // KUSTO_AGENT_ALIKE=FIRST-LAST, or one number, chooses the seeds.
 func TestModelAlike(t *testing.T) {
-	first, last := 0, 180
+	first, last := 0, 500
 	switch chosen := os.Getenv("KUSTO_AGENT_ALIKE"); {
 	case chosen != "":
 		from, to, found := strings.Cut(chosen, "-")
@@ -92,6 +92,7 @@ func newAlike(t *testing.T, seed uint64) *alike {
 		script: newScript(newWorld(t)), r: rand.New(rand.NewPCG(seed, 2)), kind: int(seed / 2 % 4),
 		files: make(map[string][]string), owed: make(map[string]int), at: make(map[string]map[string]bool),
 	}
+	m.world.inMemory()
 	in := m.world.in()
 	in.Paths = []string{m.path("*.log"), m.path("*.log.*")}
 	if seed%2 == 1 {

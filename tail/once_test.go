@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"kusto-agent/internal/journal"
 	"kusto-agent/internal/units"
 )
 
@@ -23,7 +22,7 @@ func (w *world) unreadOnce() (unread []string) {
 	refused := w.tailer.Refused()
 	w.shut()
 	w.once = false
-	j, _, err := journal.Open(w.state, journal.DefaultConfig(), journal.Options{SyncEvery: time.Hour, Stall: time.Minute})
+	j, _, err := w.openJournal()
 	must(w.t, err)
 	defer j.Close()
 	read := make(map[node]int64)

@@ -69,12 +69,21 @@ func (v variant) script(w *world) *script {
 
 type script struct {
 	*world
+	spare   string // a folder that the tailer does not know; empty: it was not needed yet
 	writers map[string]*os.File
 	killed  bool // each stop is a kill
 	line    int
 }
 
 func newScript(w *world) *script { return &script{world: w, writers: make(map[string]*os.File)} }
+
+// aside is a folder for what is not meant for the tailer.
+func (s *script) aside() string {
+	if s.spare == "" {
+		s.spare = s.t.TempDir()
+	}
+	return s.spare
+}
 
 var word = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\S+`)
 
@@ -159,7 +168,7 @@ func (s *script) pack(name, suffix string) error {
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(s.t.TempDir(), "packed")
+	tmp := filepath.Join(s.aside(), "packed")
 	if err := os.WriteFile(tmp, packedBytes(suffix, text), 0o644); err != nil {
 		return err
 	}
@@ -294,8 +303,8 @@ var commands = map[string]func(s *script, a []string) error{
 		return os.Chtimes(s.path(a[0]), at, at)
 	},
 	"tick": func(s *script, a []string) error { // waits until the clock of the file system, which may be behind, has passed this moment
-		for now := time.Now().UnixNano(); ; {
-			f, err := os.CreateTemp(s.t.TempDir(), "")
+		for now := time.Now().UnixNano(); ; time.Sleep(time.Millisecond / 2) {
+			f, err := os.CreateTemp(s.aside(), "")
 			if err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"kusto-agent/internal/durable/faultfs"
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
@@ -46,8 +47,10 @@ func must(t testing.TB, err error) {
 // records. It belongs to the goroutine of its test.
 type world struct {
 	t          testing.TB
-	dir        string // of the files
-	state      string // of the journal
+	dir        string      // of the files
+	state      string      // of the journal
+	disk       *faultfs.FS // in memory, where the journal is; nil: it is on the real one
+	boot       int         // how often the machine was started
 	inputs     []Input
 	open       int                    // descriptors the tailer may hold
 	once       bool                   // the tailer runs once
@@ -138,7 +141,7 @@ func (w *world) prepare() {
 	w.t.Helper()
 	var rec *journal.Recovery
 	var err error
-	w.j, rec, err = journal.Open(w.state, journal.DefaultConfig(), journal.Options{SyncEvery: time.Hour, Stall: time.Minute})
+	w.j, rec, err = w.openJournal()
 	must(w.t, err)
 	w.setRoutes()
 	w.taker = newTaker(w)
@@ -165,6 +168,19 @@ func (w *world) prepare() {
 		w.resend(&b.Payload)
 	}
 }
+
+// openJournal opens the journal as the agent does.
+func (w *world) openJournal() (*journal.Journal, *journal.Recovery, error) {
+	o := journal.Options{SyncEvery: time.Hour, Stall: time.Minute}
+	if w.disk != nil {
+		o.FS, o.SegmentSize, o.BootID = w.disk, 64<<10, fmt.Sprint("boot ", w.boot)
+	}
+	return journal.Open(w.state, journal.DefaultConfig(), o)
+}
+
+// inMemory puts the journal on a disk in memory, which is faster than a real one and
+// can lose what was not synced.
+func (w *world) inMemory() { w.state, w.disk = "/state/journal", faultfs.New("/state") }
 
 // setRoutes gives every input its route.
 func (w *world) setRoutes() {
@@ -248,11 +264,27 @@ func (w *world) shut() {
 // kill ends everything as if the process had been killed at this moment: the
 // next start finds the journal as it lies there now.
 func (w *world) kill() {
+	if w.disk != nil {
+		w.crash(faultfs.Kill, 0)
+		return
+	}
 	left := filepath.Join(w.t.TempDir(), "journal")
 	w.taker.freeze(func() { must(w.t, os.CopyFS(left, os.DirFS(w.state))) })
 	w.halt()
 	must(w.t, w.j.Close())
 	w.j, w.state = nil, left
+}
+
+// crash is kill, or a power cut, with the journal on a disk in memory.
+func (w *world) crash(m faultfs.Mode, seed uint64) {
+	var left *faultfs.FS
+	w.taker.freeze(func() { left = w.disk.Crash(m, seed) })
+	w.halt()
+	must(w.t, w.j.Close())
+	w.j, w.disk = nil, left
+	if m != faultfs.Kill {
+		w.boot++
+	}
 }
 
 func (w *world) end() {
