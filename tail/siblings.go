@@ -50,14 +50,20 @@ func (t *Tailer) findRotated(in *input) {
 // it is gone.
 func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
-	dir, old := filepath.Split(at[len(at)-1])
-	isOne := finder.RotatedFrom(old, unpackedName)
 	if path != "" {
-		if filepath.Dir(path) != filepath.Clean(dir) {
-			return
-		}
-		isOne = finder.Like(old, filepath.Base(path))
+		at = slices.DeleteFunc(at, func(p string) bool { return filepath.Dir(p) != filepath.Dir(path) })
 	}
+	if len(at) == 0 {
+		return // it was moved to another folder
+	}
+	dir, old := filepath.Split(at[len(at)-1])
+	isLike := finder.RotatedFrom(old, unpackedName)
+	if path != "" {
+		isLike = finder.Like(old, filepath.Base(path))
+	}
+	// Where a link leads elsewhere by now, the file that was made last still has the old name.
+	isLeft := was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.reads(dir+old)
+	isOne := func(name string) bool { return isLike(name) || isLeft && name == old }
 	type sibling struct {
 		path string
 		node node
