@@ -29,7 +29,14 @@ func (w *worker) isLast(r *reader) bool {
 // isOver reports whether nobody writes to a file any more, as far as can be told: one
 // that was moved away is quiet.
 func (w *worker) isOver(r *reader) bool {
-	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && r.grown.ago() >= r.in.RotateQuiet.D()
+	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && w.isQuiet(r)
+}
+
+// isQuiet reports whether a file did not grow for rotate_quiet, nor leave its path so lately: until
+// a writer opens the next file, it goes on in this one.
+func (w *worker) isQuiet(r *reader) bool {
+	quiet := r.in.RotateQuiet.D()
+	return r.grown.ago() >= quiet && (!w.job.life.IsGone() || w.job.left.ago() >= quiet)
 }
 
 // isReplaced reports whether a file was renamed to a path that a pattern matches too, and another
@@ -64,7 +71,7 @@ func (w *worker) atEnd(r *reader) after {
 		w.seeIfRotated(r)
 		return idle
 	}
-	if r.offset < r.size || r.grown.ago() < r.in.RotateQuiet.D() {
+	if r.offset < r.size || !w.isQuiet(r) {
 		return idle
 	}
 	// Read to its end and quiet: it is closed when all of it is safe. Until

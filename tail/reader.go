@@ -47,6 +47,7 @@ type busy struct {
 	failed   *string   // the error of the last turn; nil: none
 	arrivals *arrivals // nil: all bytes are safe
 	pinned   int64     // its size when a scan last found it deleted
+	left     moment    // when it was seen to have left its path
 	*joint             // to other files of its stream; never nil
 }
 
@@ -142,6 +143,7 @@ type job struct {
 	r          *reader
 	life       tracker.File
 	path       string
+	left       moment // see busy
 	replaced   bool // see isReplaced
 	moved      bool // the journal has still to know the new name
 	complained bool // it was told that its file cannot be read
@@ -152,7 +154,7 @@ type job struct {
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, complained := t.told[subject{r.path(), r.in.Name}]
-	return job{r: r, life: r.life, path: r.path(), replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
+	return job{r: r, life: r.life, path: r.path(), left: r.left, replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
 }
 
 // jobFor returns what the worker has to know of r in this turn (path, state in the tracker, how

@@ -61,7 +61,7 @@ func (r *reader) rest() {
 // next one is paced. The caller holds mu.
 func (r *reader) lighten() {
 	b := r.busy
-	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 &&
+	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 && b.left == 0 &&
 		b.joint == &alone && r.shown.active.ago() >= finder.ActiveFor {
 		r.busy = &unbusy
 	}

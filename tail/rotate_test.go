@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"kusto-agent/internal/units"
 )
 
 // eachWatch runs a test with events and without.
@@ -255,4 +258,43 @@ func TestWrittenAsMemory(t *testing.T) {
 			t.Errorf("%d NULs are counted", n)
 		}
 	})
+}
+
+// TestIdleThenRenamed: a file that was idle for longer than rotate_quiet is renamed to what
+// no pattern matches, or deleted, and its writer, who has it open, goes on. The quiet begins
+// when the file has left its path.
+func TestIdleThenRenamed(t *testing.T) {
+	t.Parallel()
+	for name, take := range map[string]func(w *world) error{
+		"renamed": func(w *world) error { return os.Rename(w.path("a.log"), w.path("a.old")) },
+		"deleted": func(w *world) error { return os.Remove(w.path("a.log")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWatch(t, func(t *testing.T, w *world) {
+				quiet := time.Second
+				w.in().RotateQuiet = units.Duration(quiet)
+				f, err := os.Create(w.path("a.log"))
+				must(t, err)
+				defer f.Close()
+				_, err = f.WriteString("first\n")
+				must(t, err)
+				w.start()
+				w.expect("in", "first")
+				time.Sleep(quiet)
+				must(t, take(w))
+				w.look()
+				w.look()
+				_, err = f.WriteString("last\n")
+				must(t, err)
+				late := time.Now().Add(5 * quiet)
+				for !w.boxed.has("in", "last") && time.Now().Before(late) {
+					w.look()
+				}
+				if !w.boxed.has("in", "last") {
+					t.Error("what was written after the file had left its path is not read")
+				}
+			})
+		})
+	}
 }

@@ -456,6 +456,12 @@ func (b *box) count(input string) int {
 	return len(b.records[input])
 }
 
+func (b *box) has(input, line string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Contains(b.records[input], line)
+}
+
 func (b *box) take(input string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
