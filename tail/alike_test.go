@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // What applications write begins alike: a header, a banner, a line that repeats.
@@ -114,5 +116,37 @@ func TestRepeatingLinesTruncated(t *testing.T) {
 				w.expect("in", lines[:len(lines)*5/8]...)
 			})
 		})
+	}
+}
+
+// TestDeletedWithARest: a file was written to, renamed and deleted before its reader looked
+// at it again, as by a rotation that compresses at once. The next file was made before that,
+// and begins with all that was read of it. What is left of the deleted one is read first.
+func TestDeletedWithARest(t *testing.T) {
+	t.Parallel()
+	const banner = "a banner that each file begins with\n"
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("a.log"), []byte(banner), 0o644))
+	w.start()
+	w.expect("in", strings.TrimSpace(banner))
+	tailer := w.tailer
+	w.halt() // nobody else looks at it now
+	tailer.tracker = tracker.Tracker{}
+	r := tailer.all()[0]
+	f, err := os.Open(r.path)
+	must(t, err)
+	defer f.Close()
+	r.f, r.life = f, tracker.Found(0, tracker.Present)
+	appendTo(t, w.path("a.log"), "rest\n")
+	must(t, os.Rename(w.path("a.log"), w.path("old")))
+	must(t, os.WriteFile(w.path("a.log"), []byte(banner), 0o644))
+	must(t, commands["tick"](newScript(w), nil))
+	must(t, os.Remove(w.path("old")))
+	tailer.apply(r, tracker.Unseen{Left: true, Deleted: true})
+	next, st, err := openFile(w.path("a.log"))
+	must(t, err)
+	defer next.Close()
+	if m := tailer.recognise(r.in, newSample(next, st, nil), r.in.RotateQuiet.D()); m.is != identity.Undecided {
+		t.Errorf("the next file is %v", m.is)
 	}
 }

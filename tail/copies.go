@@ -373,11 +373,11 @@ func (c *candidate) compareRead(s *sample) finding {
 	case !c.isIntact(): // the file of c was truncated or rewritten
 		return c.unclear()
 	}
-	if at := c.unlinked(); at > 0 {
+	if at, unread := c.unlinked(); at > 0 {
 		// The file of c was deleted. If s was made before that, an editor has saved it anew, or it was
 		// moved to another file system. Then the rest of the deleted file is read before s.
 		holds.facts.Node, holds.facts.Fate = (departure{at: at, deleted: !c.packed}).node(s), identity.Unlinked
-		if holds.facts.Node == identity.Older && !c.resting {
+		if holds.facts.Node == identity.Older && (!c.resting || unread) {
 			holds.facts.Fate = identity.Changing
 		}
 	}
@@ -450,17 +450,17 @@ func (c *candidate) original() (f *os.File, done func()) {
 	return f, func() { f.Close() }
 }
 
-// unlinked returns when the file that is being read was deleted, in ns. 0: it was not deleted, or
-// that cannot be told because it is not open.
-func (c *candidate) unlinked() int64 {
+// unlinked returns when the file that is being read was deleted, in ns, and whether it has bytes that
+// its reader has not seen yet. 0: it was not deleted, or that cannot be told because it is not open.
+func (c *candidate) unlinked() (at int64, unread bool) {
 	if !c.deleted || c.f == nil {
-		return 0
+		return 0, false
 	}
 	old, err := statFile(c.f)
 	if err != nil || old.links > 0 {
-		return 0
+		return 0, false
 	}
-	return old.ctime
+	return old.ctime, !c.packed && old.size > c.position
 }
 
 // lookBack finds out what became of the file of c if this run has not seen its end, for example
