@@ -122,6 +122,7 @@ type departure struct {
 	deleted  bool
 	unwanted bool // its input no longer reads it
 	lost     bool // before it was read to its end, and may be found again compressed
+	unseen   bool // it was truncated while the agent was stopped
 }
 
 // node says whether a file was created before this departure (the moment in which another
@@ -317,10 +318,15 @@ func (c *candidate) compare(s *sample) finding {
 	if !c.isEnough() {
 		f.facts.Content = identity.Little
 	}
+	unseen := c.left.unseen
 	if f.facts.Fate == identity.Past {
 		f.facts.Fate, f.facts.Node = c.lookBack(s)
+		unseen = f.facts.Fate == identity.Truncated
 	} else if c.inPlace() {
 		f.facts.Fate = identity.Untouched
+	}
+	if unseen && !isOfStem(s.f.Name(), c.info) {
+		f.facts.Content = identity.Little // a copy is named after its original; this may only begin alike
 	}
 	return f
 }

@@ -144,10 +144,10 @@ type job struct {
 	life       tracker.File
 	path       string
 	left       moment // see busy
-	replaced   bool // see isReplaced
-	moved      bool // the journal has still to know the new name
-	complained bool // it was told that its file cannot be read
-	heard      bool // events tell what becomes of its file
+	replaced   bool   // see isReplaced
+	moved      bool   // the journal has still to know the new name
+	complained bool   // it was told that its file cannot be read
+	heard      bool   // events tell what becomes of its file
 	safe       int64
 }
 
