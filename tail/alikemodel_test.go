@@ -80,21 +80,33 @@ type alike struct {
 
 	forgets bool     // soon what is gone: what was read of it may be sent again, and no line of the log says so
 	packs   bool     // files that were rotated are compressed
+	packed  bool     // some file was compressed
 	rotated []string // that a pattern matches and that are not compressed
 
 	files map[string][]string        // the lines of each file that is there and written to
 	owed  map[string]int             // lines that were written, and how often
 	at    map[string]map[string]bool // all that ever lay in a file of a name
+
+	unread  map[string][]string // of files, what was written since the agent was stopped
+	may     map[string]int      // lines that were written and are lost, unless they were read before, and how often
+	exact   map[string]bool     // lines of copies that are known for what they are, named or not
+	again   map[string]bool     // lines that were there when the power was cut
+	outages int
+	site
 }
 
 func newAlike(t *testing.T, seed uint64) *alike {
 	m := &alike{
 		script: newScript(newWorld(t)), r: rand.New(rand.NewPCG(seed, 2)), kind: int(seed / 2 % 4),
 		files: make(map[string][]string), owed: make(map[string]int), at: make(map[string]map[string]bool),
+		unread: make(map[string][]string), may: make(map[string]int), exact: make(map[string]bool), again: make(map[string]bool),
 	}
 	m.world.inMemory()
 	in := m.world.in()
-	in.Paths = []string{m.path("*.log"), m.path("*.log.*")}
+	in.Paths = nil
+	for _, pattern := range m.settle(seed) {
+		in.Paths = append(in.Paths, m.path(pattern))
+	}
 	if seed%2 == 1 {
 		in.Watch = "poll"
 	}
@@ -105,7 +117,7 @@ func newAlike(t *testing.T, seed uint64) *alike {
 	}
 	m.start()
 	for _, f := range []string{"a.log", "b.log", "c.log"} {
-		m.begin(f)
+		m.begin(m.home + f)
 	}
 	return m
 }
@@ -166,6 +178,9 @@ func (m *alike) write(f string, lines []string) {
 		m.owed[l]++
 	}
 	m.files[f] = append(m.files[f], lines...)
+	if m.away {
+		m.unread[f] = append(m.unread[f], lines...)
+	}
 	m.holds(f, lines)
 	m.do("partial", f, text(lines))
 }
@@ -187,6 +202,7 @@ func (m *alike) begin(f string) {
 func (m *alike) moved(f, to string) {
 	m.holds(to, m.files[f])
 	delete(m.files, f)
+	delete(m.unread, f)
 	m.do("mv", f, to)
 	m.isRotated(to)
 }
@@ -219,16 +235,29 @@ func (m *alike) look() {
 }
 
 func (m *alike) step() {
-	f := []string{"a.log", "b.log", "c.log"}[m.r.IntN(3)]
+	name := []string{"a.log", "b.log", "c.log"}[m.r.IntN(3)]
+	f := m.home + name
+	if m.site.kind != "" && m.r.IntN(4) == 0 {
+		m.more(f)
+		return
+	}
 	m.n++
 	rotated := fmt.Sprintf("%s.%d", f, m.n)
-	if f == "b.log" || f == "c.log" && m.kind%2 == 0 {
+	if name == "b.log" || name == "c.log" && m.kind%2 == 0 {
 		rotated = fmt.Sprintf("%s-%d", f, m.n) // no pattern matches it
 	}
 	switch m.r.IntN(12) {
 	case 0, 1:
 		m.write(f, m.own())
 	case 2, 3: // a crash loop that renames
+		switch {
+		case m.site.kind == "logrotate":
+			m.logrotate()
+			return
+		case m.away && m.odd[f] > 1:
+			rotated = fmt.Sprintf("%s.%d", f, m.n) // it is not looked for under other names
+		}
+		m.odd[f] = max(m.odd[f], 1)
 		for range 1 + m.r.IntN(3) {
 			m.n++
 			to := strings.TrimRight(rotated, "0123456789") + fmt.Sprint(m.n)
@@ -256,15 +285,15 @@ func (m *alike) step() {
 			break
 		}
 		m.settled()
-		m.do("partial", "tmp", text(was))
+		m.do("partial", m.home+"tmp", text(was))
 		more := m.own()
-		m.do("partial", "tmp", text(more))
+		m.do("partial", m.home+"tmp", text(more))
 		for _, l := range more {
 			m.owed[l]++
 		}
 		m.files[f] = append(slices.Clone(was), more...)
 		m.holds(f, m.files[f])
-		m.do("mv", "tmp", f)
+		m.do("mv", m.home+"tmp", f)
 	case 6, 7: // copied and truncated
 		m.look()
 		if m.away || len(text(m.files[f])) < 16 {
@@ -287,6 +316,7 @@ func (m *alike) step() {
 			m.settled()
 			m.do([]string{"stop", "kill"}[m.r.IntN(2)])
 			m.away = true
+			clear(m.odd)
 		}
 	case 10:
 		m.wake()
@@ -307,6 +337,7 @@ func (m *alike) rewrite(f string, lines []string) {
 	}
 	m.do("truncate", f, "0")
 	m.files[f] = nil
+	delete(m.unread, f)
 	m.look()
 	m.do("tick") // what is made from here on is told by its time from what was made before
 	m.write(f, lines)
@@ -326,6 +357,8 @@ func (m *alike) wake() {
 	}
 	m.do("start")
 	m.away = false
+	clear(m.unread)
+	clear(m.odd)
 }
 
 // settled waits until nothing is doubtful.
@@ -333,7 +366,7 @@ func (m *alike) settled() {
 	if m.away {
 		return
 	}
-	if m.packs {
+	if m.packs || m.packed {
 		m.do("decided")
 	}
 	for doubts := true; doubts; { // a file that was empty when it was found comes to be doubted later
@@ -349,6 +382,20 @@ func (m *alike) settled() {
 	}
 }
 
+// layAt are all lines that ever lay at a path, as a log line names it.
+func (m *alike) layAt(path string) map[string]bool {
+	path, err := filepath.Rel(m.dir, path)
+	must(m.t, err)
+	lines := maps.Clone(m.at[path])
+	if m.site.kind == "links" { // or where the link led to
+		if lines == nil {
+			lines = make(map[string]bool)
+		}
+		maps.Copy(lines, m.at[m.home+filepath.Base(path)])
+	}
+	return lines
+}
+
 // behind are the lines of a file behind an offset, both as a log line names them.
 func (m *alike) behind(about string) []string {
 	var path, of string
@@ -356,8 +403,21 @@ func (m *alike) behind(about string) []string {
 	_, err := fmt.Sscanf(about, "%s of=%s offset=%d", &path, &of, &offset)
 	must(m.t, err)
 	text, err := os.ReadFile(path)
-	must(m.t, err)
+	if err != nil { // it has another name by now
+		return slices.Collect(maps.Keys(m.layAt(path)))
+	}
 	return strings.Split(string(text[min(offset, int64(len(text))):]), "\n")
+}
+
+// paths are those of the files that a line ever lay in.
+func (m *alike) paths(line string) (all []string) {
+	for f, lines := range m.at {
+		if lines[line] {
+			all = append(all, f)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func (m *alike) finish() {
@@ -367,9 +427,11 @@ func (m *alike) finish() {
 	m.settled()                    // a compressed file may have waited for one that was released
 	named := make(map[string]bool) // lines that the log says may come again
 	for _, line := range strings.Split(m.boxed.text(), "\n") {
-		if _, about, found := strings.Cut(line, "is read from its start as a file of its own file="); found {
-			path, _, _ := strings.Cut(about, " ")
-			maps.Copy(named, m.at[filepath.Base(path)])
+		for _, says := range []string{"is read from its start as a file of its own file=", "it is read under its new path file="} {
+			if _, about, found := strings.Cut(line, says); found {
+				path, _, _ := strings.Cut(about, " ")
+				maps.Copy(named, m.layAt(path))
+			}
 		}
 		if _, about, found := strings.Cut(line, "reading continues after those bytes file="); found {
 			for _, l := range m.behind(about) {
@@ -383,15 +445,19 @@ func (m *alike) finish() {
 	}
 	for l, n := range m.owed {
 		if stored[l] < n {
-			m.t.Errorf("written %d times and stored %d times: %.60q", n, stored[l], l)
+			m.t.Errorf("written %d times and stored %d times: %.60q, in %s", n, stored[l], l, m.paths(l))
 		}
 	}
 	for l, n := range stored {
 		switch {
-		case m.owed[l] == 0:
+		case m.owed[l]+m.may[l] == 0:
 			m.t.Errorf("never written: %.60q", l)
-		case n > m.owed[l] && !named[l] && !m.forgets:
-			m.t.Errorf("written %d times and stored %d times, and not named: %.60q", m.owed[l], n, l)
+		case n > m.owed[l]+m.may[l] && m.exact[l] && !m.again[l] && !m.forgets:
+			m.t.Errorf("written %d times and stored %d times, although it was clear that it was read before: %.60q, in %s", m.owed[l], n, l, m.paths(l))
+		case n > (m.owed[l]+m.may[l])*(1+m.outages) && !named[l] && !m.forgets:
+			m.t.Errorf("written %d times and stored %d times in spite of no more than %d power cuts: %.60q", m.owed[l], n, m.outages, l)
+		case n > m.owed[l]+m.may[l] && !named[l] && !m.forgets && !m.again[l]:
+			m.t.Errorf("written %d times and stored %d times, and not named: %.60q, in %s", m.owed[l], n, l, m.paths(l))
 		}
 	}
 }
