@@ -221,9 +221,16 @@ func (m *alike) pack() {
 	}
 	m.settled()
 	i := m.r.IntN(len(m.rotated))
+	if m.away && m.site.kind != "" {
+		i = 0 // nobody compresses the younger ones first
+	}
 	f := m.rotated[i]
 	m.rotated = slices.Delete(m.rotated, i, i+1)
 	m.at[f+".gz"] = m.at[f]
+	if m.site.kind != "" && m.r.IntN(2) == 0 {
+		m.packSlowly(f)
+		return
+	}
 	m.do("gzip", f)
 }
 
@@ -263,6 +270,9 @@ func (m *alike) step() {
 			to := strings.TrimRight(rotated, "0123456789") + fmt.Sprint(m.n)
 			m.look()
 			m.moved(f, to)
+			if m.away { // renaming changes the time that stands for the moment of a truncation
+				m.do("tick")
+			}
 			m.begin(f)
 			if m.away { // one that holds nothing of its own may be a copy, and no pattern asks for it
 				m.n++

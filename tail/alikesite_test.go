@@ -3,6 +3,7 @@ package tail
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -281,6 +282,32 @@ func (m *alike) left(path func(f string) string) {
 	m.look()
 }
 
+// packSlowly compresses a file as gzip does, which removes it when all is written, while the
+// agent looks at what is there of it, or is killed and started.
+func (m *alike) packSlowly(f string) {
+	m.boxed.note("> gzip slowly " + f)
+	content, err := os.ReadFile(m.path(f))
+	must(m.t, err)
+	st, err := os.Stat(m.path(f))
+	must(m.t, err)
+	to, err := os.Create(m.path(f + ".gz"))
+	must(m.t, err)
+	defer to.Close()
+	packed := packedBytes(".gz", content)
+	half := m.r.IntN(len(packed))
+	_, err = to.Write(packed[:half])
+	must(m.t, err)
+	m.look()
+	if !m.away && m.r.IntN(4) == 0 {
+		m.do("kill")
+		m.do("start")
+	}
+	_, err = to.Write(packed[half:])
+	must(m.t, err)
+	must(m.t, os.Chtimes(m.path(f+".gz"), st.ModTime(), st.ModTime()))
+	m.do("rm", f)
+}
+
 // logrotate rotates one file, or all with shared scripts: writers open theirs anew afterwards.
 func (m *alike) logrotate() {
 	if m.away && (m.old != "" && !m.seen || slices.Contains(slices.Collect(maps.Values(m.odd)), 2)) {
@@ -296,7 +323,7 @@ func (m *alike) logrotate() {
 	for _, f := range files {
 		if m.away || m.compress == 1 { // if this one is deleted before a scan, the next may be a copy of it that was made before
 			m.n++
-			m.write(f, []string{fmt.Sprint("line ", m.n)})
+			m.write(f, []string{fmt.Sprint("line ", m.n, " of a file that is not as short as to be like any other")})
 		}
 		to := m.shift(f)
 		m.lays(to, m.files[f])
