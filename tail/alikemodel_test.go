@@ -464,9 +464,9 @@ func (m *alike) finish() {
 			m.t.Errorf("never written: %.60q", l)
 		case n > m.owed[l]+m.may[l] && m.exact[l] && !m.again[l] && !m.forgets:
 			m.t.Errorf("written %d times and stored %d times, although it was clear that it was read before: %.60q, in %s", m.owed[l], n, l, m.paths(l))
-		case n > (m.owed[l]+m.may[l])*(1+m.outages) && !named[l] && !m.forgets:
+		case n > (m.owed[l]+m.may[l])*(1+m.outages) && !named[l] && !m.loose[l] && !m.forgets:
 			m.t.Errorf("written %d times and stored %d times in spite of no more than %d power cuts: %.60q", m.owed[l], n, m.outages, l)
-		case n > m.owed[l]+m.may[l] && !named[l] && !m.forgets && !m.again[l]:
+		case n > m.owed[l]+m.may[l] && !named[l] && !m.loose[l] && !m.forgets && !m.again[l]:
 			m.t.Errorf("written %d times and stored %d times, and not named: %.60q, in %s", m.owed[l], n, l, m.paths(l))
 		}
 	}

@@ -31,12 +31,14 @@ type site struct {
 	compress int                 // 0: not at all, 1: at once, 2: delaycompress
 	chain    map[string][]string // suffixes of what was rotated, by file, the youngest first
 	lies     map[string][]string // lines of what was rotated, by path
+	loose    map[string]bool     // lines of what was compressed
 
 	rotatedAt time.Time
 }
 
 // settle chooses a site by its seed and makes its folders. It returns its patterns.
 func (m *alike) settle(seed uint64) []string {
+	m.loose = make(map[string]bool)
 	m.lies, m.chain, m.odd = make(map[string][]string), make(map[string][]string), make(map[string]int)
 	m.kindOf(seed)
 	switch m.site.kind {
@@ -382,6 +384,9 @@ func (m *alike) compressed(f string, n int) {
 	m.chain[f][n] += ".gz"
 	m.lays(from+".gz", m.lies[from])
 	delete(m.lies, from)
+	for _, l := range m.lies[from+".gz"] {
+		m.loose[l] = true // on a busy machine a little that is compressed at once comes twice now and then, and no line says so
+	}
 	m.packed = true
 	m.do("gzip", from)
 }
