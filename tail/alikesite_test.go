@@ -88,7 +88,11 @@ func (m *alike) more(f string) {
 	default:
 		switch m.site.kind {
 		case "flat":
-			m.archived()
+			if m.r.IntN(2) == 0 {
+				m.startedAnew()
+			} else {
+				m.archived()
+			}
 		case "links":
 			m.deploy()
 		case "folders":
@@ -224,6 +228,23 @@ func (m *alike) archived() {
 	m.do("mv", f, to)
 	m.packed = true
 	m.do("gzip", to)
+}
+
+// startedAnew renames a file that holds nothing but a banner, and makes the next one when that is
+// let go: it begins with all that was read of the first.
+func (m *alike) startedAnew() {
+	if m.away {
+		return
+	}
+	m.n++
+	f := fmt.Sprintf("s%d.log", m.n)
+	banner := []string{fmt.Sprint("service ", m.n, " is starting"), strings.Repeat("configuration ", 90)}
+	m.write(f, banner)
+	m.settled()
+	m.moved(f, strings.TrimSuffix(f, "log")+"old")
+	m.do("released")
+	m.write(f, append(banner, m.own()...))
+	m.settled()
 }
 
 // deploy leads the link to another folder.
