@@ -247,12 +247,20 @@ func (m *alike) startedAnew() {
 	m.settled()
 }
 
+// allSeen is look, and waits until compressed files were looked through: until then, nobody holds
+// them open.
+func (m *alike) allSeen() {
+	if m.look(); m.packs || m.packed {
+		m.settled()
+	}
+}
+
 // deploy leads the link to another folder.
 func (m *alike) deploy() {
 	if m.away && slices.Contains(slices.Collect(maps.Values(m.odd)), 2) {
 		return
 	}
-	m.look()
+	m.allSeen()
 	was := m.target
 	m.n++
 	m.target = fmt.Sprint("run", m.n)
@@ -271,7 +279,7 @@ func (m *alike) folderMoves() {
 	if m.away && (!m.wide || len(m.odd) > 0) {
 		return // nobody knows where all of it is
 	}
-	m.look()
+	m.allSeen()
 	m.n++
 	to := fmt.Sprint("app.", m.n)
 	for _, f := range slices.Sorted(maps.Keys(m.files)) {
