@@ -133,7 +133,7 @@ func TestDeletedWithARest(t *testing.T) {
 	w.halt() // nobody else looks at it now
 	tailer.tracker = tracker.Tracker{}
 	r := tailer.all()[0]
-	f, err := os.Open(r.path)
+	f, err := os.Open(r.path())
 	must(t, err)
 	defer f.Close()
 	r.f, r.life = f, tracker.Found(0, tracker.Present)
@@ -146,7 +146,7 @@ func TestDeletedWithARest(t *testing.T) {
 	next, st, err := openFile(w.path("a.log"))
 	must(t, err)
 	defer next.Close()
-	if m := tailer.recognise(r.in, newSample(next, st, nil), r.in.RotateQuiet.D()); m.is != identity.Undecided {
+	if m := tailer.recognise(r.in, newSample(next, st, ""), r.in.RotateQuiet.D()); m.is != identity.Undecided {
 		t.Errorf("the next file is %v", m.is)
 	}
 }
