@@ -44,7 +44,7 @@ func TestInitToRows(t *testing.T) {
 	f("JSON in a container", "logs/y-json.log", `{"log":"{\"n\":1,\"level\":\"info\"}\n","stream":"stdout","time":"2026-03-01T12:00:00.5Z"}`+"\n", "Y-json",
 		`{"time":"2026-03-01T12:00:00.5000000Z","stream":"stdout","message":"","parse_error":"","n":1,"level":"info"}`)
 	f("UTF-16", "logs/u.json", "\xff\xfe{\x00\"\x00a\x00\"\x00:\x001\x00}\x00\n\x00", "U", `{"a":1}`)
-	f("Avro", "logs/e.1.avro", logicalAvro(t), "E", `{"at":"2026-03-01T12:00:00.0000000Z","d":"2026-03-01T00:00:00.0000000Z","t":"12:00:00.0000000","price":"1.25","id":"f80da32c-108c-415c-a19e-643f461a677a","n":7,"x":null,"kind":"A","tags":["a"],"again":"B","maybe":{"note":"in"}}`)
+	f("Avro", "logs/e.1.avro", logicalAvro(t), "E", `{"at":"2026-03-01T12:00:00.0000000Z","d":"2026-03-01T00:00:00.0000000Z","t":"12:00:00","price":"1.25","id":"f80da32c-108c-415c-a19e-643f461a677a","n":7,"x":null,"kind":"A","tags":["a"],"again":"B","maybe":{"note":"in"}}`)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	if _, err := w.Write([]byte("{\"a\":1}\n")); err != nil || w.Close() != nil {
