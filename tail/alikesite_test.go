@@ -17,12 +17,13 @@ import (
 
 // site is where an application keeps its files, and who rotates them.
 type site struct {
-	kind   string         // flat, links, folders or logrotate; empty: flat, and nothing of this file is done
-	home   string         // the folder of the files that are written to, with a slash behind it; empty: that of the world
-	target string         // links: the folder that the home leads to
-	wide   bool           // folders: a folder that was renamed is matched too
-	cuts   bool           // the power is cut now and then
-	odd    map[string]int // of files, since the agent was stopped: 1: they were renamed, 2: something else happened to them
+	kind   string          // flat, links, folders or logrotate; empty: flat, and nothing of this file is done
+	home   string          // the folder of the files that are written to, with a slash behind it; empty: that of the world
+	target string          // links: the folder that the home leads to
+	wide   bool            // folders: a folder that was renamed is matched too
+	cuts   bool            // the power is cut now and then
+	padded map[string]bool // files that have zeros since a cut: where their lines begin is not known
+	odd    map[string]int  // of files, since the agent was stopped: 1: they were renamed, 2: something else happened to them
 
 	old      string              // logrotate: olddir, with a slash behind it; empty: none
 	seen     bool                // its names are matched
@@ -38,7 +39,7 @@ type site struct {
 
 // settle chooses a site by its seed and makes its folders. It returns its patterns.
 func (m *alike) settle(seed uint64) []string {
-	m.loose = make(map[string]bool)
+	m.loose, m.padded = make(map[string]bool), make(map[string]bool)
 	m.lies, m.chain, m.odd = make(map[string][]string), make(map[string][]string), make(map[string]int)
 	m.kindOf(seed)
 	switch m.site.kind {
@@ -454,6 +455,9 @@ func (m *alike) cut() {
 
 // lose takes what was written last out of a file, or puts zeros in its place. Its writer goes on.
 func (m *alike) lose(f string, read bool) {
+	if m.padded[f] {
+		return
+	}
 	was := text(m.files[f])
 	keep := len(was) - min(m.r.IntN(200), len(was))
 	m.do("truncate", f, fmt.Sprint(keep))
@@ -461,6 +465,7 @@ func (m *alike) lose(f string, read bool) {
 	begun := was[whole:keep]
 	if m.r.IntN(2) == 0 {
 		m.do("pad", f, fmt.Sprint(len(was)-keep))
+		m.padded[f] = true
 		if begun != "" { // what is before a line is left out
 			begun += strings.Repeat("\x00", len(was)-keep)
 		}
