@@ -193,8 +193,10 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	case t.scans < r.seeks: // a scan may still find the file before it
 		return nil, true
 	}
-	o := r.in.predecessor(r)
+	o, doubted := r.in.predecessor(r)
 	switch {
+	case doubted: // the file between the two may have the message that goes on here
+		return nil, true
 	case o == nil:
 		t.endWait(r)
 		return nil, false
@@ -242,8 +244,9 @@ func (r *reader) isOpen() bool { return r.offset < r.size && r.stuck == r.size &
 // predecessor returns the reader of the file that was directly before r's file at the same
 // path. It returns nil if there is no older file, or if the file directly before was read
 // to its end and has no reader any more: an older one with unread bytes is not the one that
-// r's file continues. The caller holds Tailer.mu.
-func (in *input) predecessor(r *reader) (of *reader) {
+// r's file continues. doubted says that a file between the two may be a copy of another one, so that it
+// is not certain yet which is the one before. The caller holds Tailer.mu.
+func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 	files := r.stream.files
 	for i, o := range files {
 		if o != r && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
@@ -251,14 +254,16 @@ func (in *input) predecessor(r *reader) (of *reader) {
 		}
 	}
 	if of == nil || of.k.position == of.shown.size {
-		return of
+		return of, false
 	}
 	for k := range in.known.All() { // one that was read to its end may lie between
 		if is := k.info.Info(); k.reader == nil && of.info.Birth < is.Birth && is.Birth < r.info.Birth && homeOf(is.First) == r.stream.home {
-			return nil
+			if _, doubted = in.suspect[k.node()]; !doubted {
+				return nil, false
+			}
 		}
 	}
-	return of
+	return of, doubted
 }
 
 // isOlder reports whether the file of a was created before that of b. If both have the same
@@ -305,7 +310,10 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	if r.lent != nil || !t.o.Once || !r.hasLeft() {
 		return r.lent != nil
 	}
-	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool { return o.seeks > 0 && r.in.predecessor(o) == r })
+	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
+		before, _ := r.in.predecessor(o)
+		return o.seeks > 0 && before == r
+	})
 }
 
 // part separates a reader from the files before and after its own in the stream: a message that it
