@@ -7,6 +7,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/fingerprint"
 )
 
 // contents is what is in a compressed file, read like a file. It belongs to the goroutine
@@ -41,4 +42,50 @@ func (r *reader) src() io.ReaderAt {
 	}
 	r.z.From(r.f)
 	return r.z
+}
+
+// unpacked returns the content of an open file that was compressed when it was last seen. size is
+// the length of the content, or archive.UnknownSize. The source reads from f and closes it. If f is
+// no longer compressed, the source is f itself.
+func unpacked(f *os.File, st status, size int64) source {
+	var b [4]byte
+	n, _ := f.ReadAt(b[:], 0)
+	how := archive.KindOf(b[:n])
+	if how <= archive.Unknown {
+		return f // it was replaced: what is there does not fit
+	}
+	z := &contents{Source: archive.NewSource(how, st.size, size), f: f, file: record.Packed{Size: st.size, Mtime: st.mtime}}
+	z.From(f)
+	return z
+}
+
+// openPackedBeside returns a compressed copy of the file that info describes, if one beside it has
+// the same beginning and the bytes of the range x; nil: there is none. The caller closes it.
+func openPackedBeside(info record.FileInfo, x record.Extent) source {
+	for _, path := range packedBeside(info) {
+		f, st, err := openFile(path)
+		if err != nil {
+			continue
+		}
+		z := unpacked(f, st, archive.UnknownSize)
+		if h, err := fingerprint.HeadOfLen(z, info.Head.Len); err == nil && h == info.Head && holds(z, x) == nil {
+			return z
+		}
+		z.Close()
+	}
+	return nil
+}
+
+// markAfter returns the mark (a hash of the bytes before an offset) at the end of the range x. Of a
+// compressed file it reads all of x first, from the start on, so that the bytes of x are in memory
+// for the reads that follow.
+func markAfter(f source, x record.Extent) (record.Mark, error) {
+	if _, packed := f.(*contents); packed && x.Len() <= mostRecord {
+		from := max(x.Start-record.MarkLen, 0)
+		b := make([]byte, x.End-from)
+		if _, err := fingerprint.ReadFull(f, b, from); err != nil && err != io.EOF {
+			return 0, err
+		}
+	}
+	return fingerprint.MarkAt(f, x.End)
 }

@@ -66,7 +66,7 @@ type files struct {
 	suspect map[node]suspicion
 	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
 
-	folders folders // see find.go
+	folders folders
 
 	packed map[node]*packed // compressed files that are not being read
 	behind map[node]string  // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
