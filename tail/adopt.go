@@ -44,9 +44,6 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if t.size != nil {
 		st.size = t.size(st.size)
 	}
-	t.mu.Lock()
-	in.claim(path, st.node, handle)
-	t.mu.Unlock()
 	s := newSample(f, st, handle)
 	m := t.recognise(in, s, in.RotateQuiet.D())
 	old := in.isNew && in.StartAt == "end"
@@ -202,7 +199,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if d := r.in.doubted(nodeOf(r.info)); d != nil && d != k {
 		r.in.known.Delete(d.file())
 		r.in.byNode.remove(d.node())
-		_ = t.o.Positions.Forget(d.file()) // the journal itself logs that it cannot write
+		t.forget(d.file())
 	}
 	t.start(r, k.file(), k)
 }
@@ -213,7 +210,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	id := newID(nodeOf(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
-		_ = t.o.Positions.Forget(empty) // the journal itself logs that it cannot write
+		t.forget(empty)
 	}
 }
 

@@ -29,17 +29,11 @@ type Anew struct {
 // record twice. A record ends where the payload ended, and a record that begins in the file before
 // is read in two parts. The errors are those of ReadSpans.
 func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
-	files := make(map[record.File]source)
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
 	sent, rest := unsentBehind(p)
-	for _, x := range sent {
-		if err := t.openSource(files, x); err != nil {
-			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
-		}
+	files, err := t.openSources(sent)
+	defer files.close()
+	if err != nil {
+		return nil, err
 	}
 	a := anew{t: t, p: p, out: &Anew{}}
 	for _, x := range sent {

@@ -161,27 +161,21 @@ type candidate struct {
 	info      record.FileInfo
 	truncated time.Time
 	left      departure
-	reach
-	holder
 
 	in     *input // that it was looked for in; nil: it was not
 	latest bool   // no later generation of its file is known
 
 	reached bool // the bytes before the position are in the file compared, whatever size it tells
-}
 
-// reach is how far a generation was read, and what it can be compared by.
-type reach struct {
+	// How far it was read, and what it can be compared by.
 	position int64
 	mark     record.Mark
 	ahead    []record.Extent // begun or ended beyond the position
 	trail    trail
 	late     []byte
 	equal    place // so far the file compared was equal to it before the truncation
-}
 
-// holder is who reads a generation, and how far that is.
-type holder struct {
+	// Who reads it, and how far that is.
 	reader  *reader // nil: nobody
 	f       *os.File
 	path    string
@@ -198,7 +192,7 @@ type holder struct {
 // candidate copies the state of the generation k and of its reader, to compare a file with it
 // without holding mu. scan is the number of the scan under way. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
-	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, reach: reach{position: k.position, mark: k.mark, ahead: k.ahead}}
+	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, position: k.position, mark: k.mark, ahead: k.ahead}
 	if r := k.reader; r != nil {
 		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path(), r.life.IsDeleted(), nil
 		c.resting, c.inTurn, c.anew = r.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew
@@ -240,18 +234,20 @@ func (c *candidate) unclear() finding {
 	return c.found(identity.Older, identity.Changing, identity.Unknown)
 }
 
-// fate returns what happened to the candidate's file: it was renamed, truncated or deleted,
+func (c *candidate) fate() identity.Fate { return fateOf(c.reader, c.left, c.truncated) }
+
+// fateOf returns what happened to the file of a generation: it was renamed, truncated or deleted,
 // nothing happened while a reader has it (Untouched), or it is gone and the time is not known
 // (Past).
-func (c *candidate) fate() identity.Fate {
+func fateOf(reader *reader, left departure, truncated time.Time) identity.Fate {
 	switch {
-	case c.reader != nil:
+	case reader != nil:
 		return identity.Untouched
-	case c.left.there:
+	case left.there:
 		return identity.Renamed
-	case !c.truncated.IsZero():
+	case !truncated.IsZero():
 		return identity.Truncated
-	case c.left.at > 0:
+	case left.at > 0:
 		return identity.Unlinked
 	}
 	return identity.Past

@@ -68,7 +68,7 @@ func (t *Tailer) miss(in *input, w *finder.Walk) {
 	t.mu.Unlock()
 	for _, c := range missing {
 		if _, there := in.folders.findNode(c.info); t.forgot(in, c, there) {
-			_ = t.o.Positions.Forget(c.k.file()) // the journal itself logs that it cannot write
+			t.forget(c.k.file())
 		}
 	}
 }
@@ -208,10 +208,17 @@ func (t *Tailer) abandon(r *reader) {
 // deleted or has left its path stays open, since it may not be found again. The caller holds mu.
 func (t *Tailer) closeIdle(r *reader) {
 	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() {
+		t.shut(r)
+		t.endUnpacking(r)
+		r.lighten()
+	}
+}
+
+// shut closes the file of a reader, if it is open. The caller holds mu.
+func (t *Tailer) shut(r *reader) {
+	if r.f != nil {
 		r.f.Close()
 		r.f = nil
 		t.open.Add(-1)
-		t.endUnpacking(r)
-		r.lighten()
 	}
 }

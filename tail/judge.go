@@ -19,7 +19,7 @@ import (
 // Unlike a plain copy, a compressed file is never read while its original is being read: then the
 // verdict is Copy, with k nil if it is not known yet of which file. The caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
-	if k := p.in.byNode.get(p.st.node); k != nil && k.reader == nil && !otherHandle(k.info.Info().Handle, p.handle) {
+	if k := p.known(); k != nil {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		f.Content, _ = k.isIn(p.facts)
 		if f.Content == identity.Prefix || f.Content == identity.Part {
@@ -57,16 +57,9 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 // which package identity decides whether the file is a copy of it; upTo is the place up to which the
 // content of the file was read already.
 func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
-	f = identity.Facts{Node: identity.Older, Compressed: true}
-	switch {
-	case k.reader != nil:
-		f.Fate = identity.Untouched
-	case !k.truncated.IsZero():
-		f.Fate = identity.Truncated
-	case k.left.at > 0:
-		f.Fate = identity.Unlinked
-	default: // also if it was renamed: then it was compressed after that
-		f.Fate = identity.Past
+	f = identity.Facts{Node: identity.Older, Fate: fateOf(k.reader, k.left, k.truncated), Compressed: true}
+	if f.Fate == identity.Renamed {
+		f.Fate = identity.Past // it was compressed after that
 	}
 	if k.reader == nil && k.left.at > 0 && p.st.mtime > k.left.at {
 		f.Node = identity.Younger // compressing keeps the time at which its content was written

@@ -233,9 +233,7 @@ func (w *worker) renew(r *reader) error {
 // (deleted, renamed, or not known).
 func (w *worker) retire(r *reader, left departure) {
 	r.info.Size = r.high
-	w.t.mu.Lock()
-	w.t.retired(r, left)
-	w.t.mu.Unlock()
+	w.t.locked(func() { w.t.retired(r, left) })
 	if r.registered {
 		w.t.remember(r.file, r.info.Facts())
 	}

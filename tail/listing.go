@@ -56,9 +56,7 @@ func (l *listing) match(in *input) {
 	for _, s := range finder.NewWalk().Match(&bare) {
 		path := s.Path()
 		st, err := statPath(path)
-		l.t.mu.Lock()
-		l.meet(in, path, st, err == nil && st.regular)
-		l.t.mu.Unlock()
+		l.t.locked(func() { l.meet(in, path, st, err == nil && st.regular) })
 	}
 }
 

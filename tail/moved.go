@@ -45,9 +45,7 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		case !ok && u.found:
 			t.findSiblings(in, w, rotated{info: u.info}, "")
 		case !ok:
-			t.mu.Lock()
-			in.lost = append(in.lost, u.known)
-			t.mu.Unlock()
+			t.locked(func() { in.lost = append(in.lost, u.known) })
 			if u.info.Doubted == 0 {
 				t.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
 			}
@@ -129,9 +127,8 @@ func (t *Tailer) continues(k *known, path string) bool {
 		return false
 	}
 	defer f.Close()
-	t.mu.Lock()
-	c := k.candidate(t.scanNo)
-	t.mu.Unlock()
+	var c *candidate
+	t.locked(func() { c = k.candidate(t.scanNo) })
 	if c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
 		return false
 	}

@@ -110,10 +110,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 // file that was inspected by an earlier run and has not changed is read at once. The caller holds
 // mu.
 func (t *Tailer) advance(p *packed) {
-	k := p.in.byNode.get(p.st.node)
-	if k != nil && (k.reader != nil || otherHandle(k.info.Info().Handle, p.handle)) {
-		k = nil // another file with the same inode, or one that is being read
-	}
+	k := p.known()
 	switch {
 	case p.queued:
 	case p.facts != nil:
@@ -123,16 +120,25 @@ func (t *Tailer) advance(p *packed) {
 		info := k.info.Info()
 		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, k, place{}, identity.Same)
 	default:
-		t.queueIfQuiet(p, 1)
+		t.queueIfQuiet(p)
 	}
+}
+
+// known returns what is known of a compressed file; nil: nothing is, or it is being read, or what is
+// known is of another file with the same inode. The caller holds mu.
+func (p *packed) known() *known {
+	k := p.in.byNode.get(p.st.node)
+	if k == nil || k.reader != nil || otherHandle(k.info.Info().Handle, p.handle) {
+		return nil
+	}
+	return k
 }
 
 // done reports whether a compressed file that no pattern matches was read to its end and has not
 // changed since. The caller holds mu.
 func (p *packed) done() bool {
-	k := p.in.byNode.get(p.st.node)
-	return k != nil && k.reader == nil && !otherHandle(k.info.Info().Handle, p.handle) &&
-		!p.matched && k.info.Info().Done && p.isAs(k)
+	k := p.known()
+	return k != nil && !p.matched && k.info.Info().Done && p.isAs(k)
 }
 
 // isAs reports whether the compressed file has not changed since it was read as the generation k.
@@ -156,10 +162,10 @@ func (p *packed) why() string {
 	return ""
 }
 
-// queueIfQuiet queues a file for inspection if it has not changed for times rotate_quiet, or else
-// asks for a scan at the time when that is so. A run --once does not wait. The caller holds mu.
-func (t *Tailer) queueIfQuiet(p *packed, times int) {
-	if wait := p.in.RotateQuiet.D()*time.Duration(times) - p.quiet(); wait > 0 && !t.o.Once {
+// queueIfQuiet queues a file for inspection if it has not changed for rotate_quiet, or else asks for
+// a scan at the time when that is so. A run --once does not wait. The caller holds mu.
+func (t *Tailer) queueIfQuiet(p *packed) {
+	if wait := p.in.RotateQuiet.D() - p.quiet(); wait > 0 && !t.o.Once {
 		time.AfterFunc(wait, t.rescanSoon)
 		return
 	}
@@ -175,12 +181,11 @@ func (t *Tailer) queueIfQuiet(p *packed, times int) {
 // quiet is how long ago the file changed, by its ctime: gzip sets mtime to that of the
 // original.
 func (p *packed) quiet() time.Duration {
-	now := time.Now()
 	changed := time.Unix(0, p.st.ctime)
 	if changed.After(p.since) {
 		changed = p.since // the clock was set back after the file had changed
 	}
-	return now.Sub(changed)
+	return time.Since(changed)
 }
 
 // surveyLoop inspects the queued compressed files, one at a time, until ctx ends.
@@ -272,7 +277,7 @@ func (t *Tailer) settle(p *packed) {
 	k, upTo, is := t.judge(p)
 	switch {
 	case is == identity.Undecided:
-		t.queueIfQuiet(p, 1)
+		t.queueIfQuiet(p)
 	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
 		p.waits = true
 		if k == nil && !t.o.Once {

@@ -78,10 +78,10 @@ func (w *worker) hasGrown(r *reader) bool {
 			continue
 		}
 		if st, err := w.t.stat(o.f); err == nil && st.size != o.size {
-			w.t.mu.Lock()
-			w.t.stepBack(o)
-			w.t.readyLocked(o)
-			w.t.mu.Unlock()
+			w.t.locked(func() {
+				w.t.stepBack(o)
+				w.t.readyLocked(o)
+			})
 			return true
 		}
 	}
@@ -153,7 +153,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 		r.noteStuck(r.size)
 		return w.atEnd(r), nil
 	case used <= len(p.data): // no line here continues the message
-		w.giveBack(r, nil)
+		w.t.locked(func() { w.t.giveBack(r, nil) })
 		return again, nil
 	}
 	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
@@ -253,7 +253,7 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 		r.stuck = r.size
 		return w.atEnd(r), nil
 	}
-	w.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message})
+	w.t.locked(func() { w.t.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message}) })
 	if passed > 0 {
 		r.long = long{at: int64(passed), ended: done, reason: record.TooLong, message: message, parts: &parts{stream: stream, beside: "before"}}
 		r.long.parts.add(own, 0)

@@ -492,10 +492,10 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 	}
 	t := w.t
 	l, err := t.sink.Lease(r.in.Route, want, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		r.owed.Store(false)
-		t.readyLocked(r)
+		t.locked(func() {
+			r.owed.Store(false)
+			t.readyLocked(r)
+		})
 	})
 	if l != nil || err != nil {
 		r.owed.Store(false)

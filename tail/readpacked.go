@@ -264,9 +264,10 @@ func (t *Tailer) findPacked(in *input) {
 		if err != nil || !st.regular {
 			continue
 		}
-		t.mu.Lock()
-		busy := in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == t.scanNo
-		t.mu.Unlock()
+		busy := false
+		t.locked(func() {
+			busy = in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == t.scanNo
+		})
 		if !busy {
 			t.meetStray(in, path)
 		}

@@ -151,6 +151,7 @@ type match struct {
 // undecided since the file was first found.
 func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Lock()
+	in.claim(s.f.Name(), s.node, s.handle)
 	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
 	doubt := in.suspect[s.node]
 	t.mu.Unlock()

@@ -128,11 +128,7 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 func (t *Tailer) readyLocked(r *reader) { t.apply(r, tracker.Wanted{}) }
 
 // ready queues a reader for a turn, because something may have changed in its file. It takes mu.
-func (t *Tailer) ready(r *reader) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.readyLocked(r)
-}
+func (t *Tailer) ready(r *reader) { t.locked(func() { t.readyLocked(r) }) }
 
 // put takes a reader back after its turn with the outcome next. moved says that the journal has
 // still to know a new name, and failed why the turn came to nothing (empty: it did not). What
@@ -166,11 +162,7 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 // letGo closes a reader and removes it from all indexes. The caller holds mu.
 func (t *Tailer) letGo(r *reader) {
 	t.inUse(r)
-	if r.f != nil {
-		r.f.Close()
-		r.f = nil
-		t.open.Add(-1)
-	}
+	t.shut(r)
 	if n := r.node(); r.in.readers.Get(n) == r {
 		r.in.readers.Delete(n)
 	}
@@ -184,9 +176,7 @@ func (t *Tailer) letGo(r *reader) {
 
 // hold gives the open file f to a reader, which closes it when it ends, and counts it. It takes mu.
 func (t *Tailer) hold(r *reader, f *os.File) {
-	t.mu.Lock()
-	r.own().f = f
-	t.mu.Unlock()
+	t.locked(func() { r.own().f = f })
 	t.open.Add(1)
 }
 

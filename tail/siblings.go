@@ -36,9 +36,7 @@ func (t *Tailer) findRotated(in *input) {
 			t.findSiblings(in, w, g, path)
 		}
 		if g.looks++; g.looks < mostLooks {
-			t.mu.Lock()
-			in.rotated = append(in.rotated, g)
-			t.mu.Unlock()
+			t.locked(func() { in.rotated = append(in.rotated, g) })
 			t.rescanSoon()
 		}
 	}
@@ -81,9 +79,7 @@ func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path strin
 	for _, s := range found {
 		t.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 		if hasPackedName(s.path) {
-			t.mu.Lock()
-			in.behind[s.node] = s.path // so it is read when it was inspected, although no pattern matches
-			t.mu.Unlock()
+			t.locked(func() { in.behind[s.node] = s.path }) // so it is read when it was inspected, although no pattern matches
 		}
 		t.adopt(in, s.path, true)
 	}
@@ -125,9 +121,8 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	}
 	defer f.Close()
 	s := newSample(f, st, "")
-	t.mu.Lock()
-	alike, longer := in.alike(s, t.scanNo), in.longer(s, t.scanNo)
-	t.mu.Unlock()
+	var alike, longer []*candidate
+	t.locked(func() { alike, longer = in.alike(s, t.scanNo), in.longer(s, t.scanNo) })
 	if !isOne(st) || slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
 		return node{}, false
 	}

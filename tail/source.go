@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -142,16 +143,11 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	if p.Shaping&(record.Reshaped|record.Withheld) != record.Reshaped {
 		return nil
 	}
-	files := make(map[record.File]source)
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	bad := make(map[record.File]error)
+	files, bad := make(sources), make(map[record.File]error)
+	defer files.close()
 	for _, x := range p.Cover {
 		if err := t.openSource(files, x); err != nil {
-			bad[x.File] = fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
+			bad[x.File] = err
 		}
 	}
 	for i := range recs {
@@ -162,11 +158,7 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 			}
 		}
 	}
-	var all []error
-	for _, err := range bad {
-		all = append(all, err)
-	}
-	return errors.Join(all...)
+	return errors.Join(slices.Collect(maps.Values(bad))...)
 }
 
 // withholding returns the input of this name if it redacts, else nil.
@@ -182,7 +174,7 @@ func (t *Tailer) withholding(name string) *input {
 // restore reads the bytes of the rejected record r from its open source files and stores them in
 // r.Data. If the record begins in another file, its length counts all bytes, and its message says
 // where it begins. The error is ErrSourceGone if a file is missing, or one of reading.
-func restore(p *record.Payload, r *record.Rejected, files map[record.File]source) error {
+func restore(p *record.Payload, r *record.Rejected, files sources) error {
 	before := extentsBefore(p, r.File, r.Offset)
 	var data []byte
 	for _, x := range append(slices.Clip(before), record.Extent{File: r.File, Span: record.Span{Start: r.Offset, End: r.Offset + r.Length}}) {

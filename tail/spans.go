@@ -44,17 +44,11 @@ func (t *Tailer) ReadSpans(p *record.Payload) (body []byte, err error) {
 			p.Records, p.Pieces = was, pieces
 		}
 	}()
-	files := make(map[record.File]source)
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
 	sent, _ := unsentBehind(p)
-	for _, x := range sent {
-		if err := t.openSource(files, x); err != nil {
-			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
-		}
+	files, err := t.openSources(sent)
+	defer files.close()
+	if err != nil {
+		return nil, err
 	}
 	again := rereader{t: t, p: p, body: make([]byte, 0, p.RawBytes), scanners: make(map[string]*format.Scanner)}
 	p.Records = 0
@@ -166,12 +160,10 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	}
 	scan := a.scanners[in.Name]
 	if scan == nil {
-		o := format.Options{
-			Format: in.Format, MaxRecord: mostRecord, MaxHeader: in.options().MaxRecord,
-			Fields: in.fields, Encoding: in.encoding, Parse: in.parse, Inner: in.inner, OnError: in.onError, Pattern: in.pattern, Zone: in.zone, Multiline: in.events, Rules: in.rules,
-		}
-		if in.joins() {
-			o.MaxRecord = in.options().MaxRecord // records of several lines end there, as in the first read
+		o := in.options()
+		o.Validate, o.SkipHeader, o.MaxBody, o.MaxContent = false, false, 0, 0
+		if !o.Joins() { // records of several lines end at MaxRecord, as in the first read
+			o.MaxRecord = mostRecord
 		}
 		if scan, err = format.New(o); err != nil {
 			return nil, err
@@ -184,7 +176,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 // readBefore returns the beginning of a piece's first record, if it lies at the end of earlier
 // files, as in container logs; else nothing. piece is the index of the piece in p; files has the
 // open files of p. The error is ErrSourceGone if a file is too short, or one of reading.
-func readBefore(p *record.Payload, piece int, files map[record.File]source) (all []byte, err error) {
+func readBefore(p *record.Payload, piece int, files sources) (all []byte, err error) {
 	for _, x := range extentsBefore(p, p.Pieces[piece].File, p.Pieces[piece].Start) {
 		data := make([]byte, x.Len())
 		if _, err := fingerprint.ReadFull(files[x.File], data, x.Start); err != nil {
@@ -267,11 +259,37 @@ func lengths(scan *format.Scanner, c *format.Chunk) []byte {
 	return lens
 }
 
+// sources are the open files of a payload.
+type sources map[record.File]source
+
+func (s sources) close() {
+	for _, f := range s {
+		f.Close()
+	}
+}
+
+// openSources opens the files of ranges, as openSource does. The caller closes the files, also after
+// an error.
+func (t *Tailer) openSources(all []record.Extent) (sources, error) {
+	files := make(sources)
+	for _, x := range all {
+		if err := t.openSource(files, x); err != nil {
+			return files, err
+		}
+	}
+	return files, nil
+}
+
 // openSource opens the file of the range x, unless it is in files, stores it there, and checks that
 // the bytes of x are in it. It tries the file itself, the descriptor of its reader, and a
 // compressed copy beside it. The error is ErrSourceGone if none has the bytes; a file that exists
-// but cannot be read now does not count as gone. The caller closes the files.
-func (t *Tailer) openSource(files map[record.File]source, x record.Extent) error {
+// but cannot be read now does not count as gone.
+func (t *Tailer) openSource(files sources, x record.Extent) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
+		}
+	}()
 	if f := files[x.File]; f != nil {
 		return holds(f, x)
 	}

@@ -93,40 +93,34 @@ func (r *reader) noteRead() {
 
 // Files returns the status of every file that is being read, in no order.
 func (t *Tailer) Files() []FileStatus {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := make([]FileStatus, 0, t.files())
-	for _, in := range t.inputs {
-		for r := range in.readers.All() {
-			all = append(all, t.statusOf(r))
-		}
-		all = in.appendPacked(all)
-	}
-	return all
+	files, _ := t.filesBut(func(*reader) bool { return false })
+	return files
 }
 
 // FilesAtWork returns the status of every file that is being read and not idle, in no order, and
 // the number of idle files by input: of many files most are idle. An idle file with a problem that
 // has a fix is among the files.
 func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
+	return t.filesBut(t.isIdle)
+}
+
+// filesBut returns the status of every file that is being read, but of those for which without
+// returns true it counts them by input.
+func (t *Tailer) filesBut(without func(*reader) bool) (files []FileStatus, others map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	idle = make(map[string]int)
+	files, others = []FileStatus{}, make(map[string]int)
 	for _, in := range t.inputs {
-		resting := 0
 		for r := range in.readers.All() {
-			if t.isIdle(r) {
-				resting++
+			if without(r) {
+				others[in.Name]++
 			} else {
 				files = append(files, t.statusOf(r))
 			}
 		}
-		if resting > 0 {
-			idle[in.Name] = resting
-		}
 		files = in.appendPacked(files)
 	}
-	return files, idle
+	return files, others
 }
 
 // isIdle reports whether the status of a reader's file is "idle" and nothing has to be fixed, as

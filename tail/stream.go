@@ -342,12 +342,6 @@ func (t *Tailer) stepBack(r *reader) {
 	t.readyLocked(o)
 }
 
-func (w *worker) giveBack(r *reader, a *apart) {
-	w.t.mu.Lock()
-	defer w.t.mu.Unlock()
-	w.t.giveBack(r, a)
-}
-
 // giveBack ends the wait of r for the open message of the previous file of its stream:
 // no line of r can be joined to the message. The reader of the previous file then sends
 // the message as it is there; with a, the message is too long with what r has, and goes
@@ -370,8 +364,6 @@ func (w *worker) checkLent(r *reader) {
 	if r.lent == nil || r.isOpen() && !w.job.life.IsDraining() {
 		return
 	}
-	w.t.mu.Lock()
-	w.t.stepBack(r)
-	w.t.mu.Unlock()
+	w.t.locked(func() { w.t.stepBack(r) })
 	r.stuck = 0
 }

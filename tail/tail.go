@@ -248,10 +248,15 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 
 // stop ends the workers after their turns.
 func (t *Tailer) stop() {
-	t.mu.Lock()
-	t.stopped = true
-	t.mu.Unlock()
+	t.locked(func() { t.stopped = true })
 	t.work.Broadcast()
+}
+
+// locked calls do while it holds mu.
+func (t *Tailer) locked(do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	do()
 }
 
 // noteEnd tells discover that a run --once may have nothing left to do. The caller holds
@@ -287,9 +292,11 @@ func (t *Tailer) Resting() bool {
 	return true
 }
 
-// remember and skip hand things to the journal. That it cannot write is for
-// the journal to tell: it keeps what it was told, and delivery goes on.
+// remember, forget and skip hand things to the journal. That it cannot write is for the journal to
+// tell: it keeps what it was told, and delivery goes on.
 func (t *Tailer) remember(f record.File, info record.Facts) { _ = t.o.Positions.Register(f, info) }
+
+func (t *Tailer) forget(f record.File) { _ = t.o.Positions.Forget(f) }
 
 func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
@@ -311,10 +318,7 @@ func (t *Tailer) closeFiles() {
 			t.endSuspicion(in, n, nil)
 		}
 		for r := range in.readers.All() {
-			if r.f != nil {
-				r.f.Close()
-				r.f = nil
-			}
+			t.shut(r)
 			t.endUnpacking(r)
 		}
 	}
@@ -337,12 +341,13 @@ func (t *Tailer) weigh() {
 	if t.o.Known == nil {
 		return
 	}
-	t.mu.Lock()
-	read, all := t.files(), 0
-	for in := range t.everyInput {
-		all += in.known.Len()
-	}
-	t.mu.Unlock()
+	read, all := 0, 0
+	t.locked(func() {
+		read = t.files()
+		for in := range t.everyInput {
+			all += in.known.Len()
+		}
+	})
 	bytes := int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered
 	if change := bytes - t.weighed; change >= weighStep || change <= -weighStep {
 		t.weighed = bytes
