@@ -87,7 +87,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	h.sight = sight{grown: now(), size: st.size, mtime: st.mtime}
 	r := &reader{
 		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
-		linked: isLink(path),
+		linked: finder.IsLink(path),
 		busy:   &busy{at: path, f: f, joint: &alone, reading: h},
 	}
 	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"
@@ -148,7 +146,7 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 		switch {
 		case !errors.Is(err, fs.ErrNotExist):
 			t.tell(path, err)
-		case isLink(path):
+		case finder.IsLink(path):
 			t.tell(path, errDangling(err))
 		}
 		return
@@ -231,15 +229,10 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 	return nil, false
 }
 
-func isLink(path string) bool {
-	s, err := statAt(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
-	return err == nil && s.mode&unix.S_IFMT == unix.S_IFLNK
-}
-
 // leads returns the path of a file with all links resolved. Those of its folder it resolves once in a
 // scan for all files in it. The goroutine that discovers calls it.
 func (t *Tailer) leads(path string) string {
-	if isLink(path) {
+	if finder.IsLink(path) {
 		return finder.Leads(path)
 	}
 	dir, name := filepath.Split(path)

@@ -2,7 +2,6 @@ package tail
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/trusted"
 )
 
@@ -30,8 +30,6 @@ type status struct {
 	regular bool
 	mode    uint16
 }
-
-const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 
 // statPath looks at a path, following links.
 func statPath(path string) (status, error) { return statAt(unix.AT_FDCWD, path, 0) }
@@ -58,19 +56,11 @@ func (t *Tailer) stat(f *os.File) (status, error) {
 	return s, err
 }
 
-// statAt asks for the status of a path below fd, or of fd itself if flags say so, and
-// asks again after EINTR.
+// statAt is finder.Statx.
 func statAt(fd int, path string, flags int) (status, error) {
-	var x unix.Statx_t
-	for {
-		err := unix.Statx(fd, path, flags, statMask, &x)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return status{}, &os.PathError{Op: "statx", Path: path, Err: err}
-		}
-		break
+	x, err := finder.Statx(fd, path, flags)
+	if err != nil {
+		return status{}, err
 	}
 	s := status{
 		node:    node{dev: unix.Mkdev(x.Dev_major, x.Dev_minor), ino: x.Ino},

@@ -80,7 +80,7 @@ func (t *Tailer) meetFresh() {
 			case err != nil:
 			case st.regular && in.spec.Matches(path):
 				t.meet(in, path, false)
-			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.spec.HearsBelow(path) && !isLink(path):
+			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.spec.HearsBelow(path) && !finder.IsLink(path):
 				t.meetBelow(in, path)
 			}
 		}

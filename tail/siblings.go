@@ -68,11 +68,11 @@ func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path strin
 	}
 	var found []sibling
 	for _, e := range w.Beginning(filepath.Clean(dir), finder.Stem(old)) {
-		if !e.Type().IsRegular() || !isOne(e.Name()) || in.Excludes(dir+e.Name()) || t.isOfAnother(in, dir+e.Name()) {
+		if !e.Type.IsRegular() || !isOne(e.Name) || in.Excludes(dir+e.Name) || t.isOfAnother(in, dir+e.Name) {
 			continue
 		}
-		if n, ok := t.strangerSince(in, dir+e.Name(), was); ok {
-			found = append(found, sibling{dir + e.Name(), n})
+		if n, ok := t.strangerSince(in, dir+e.Name, was); ok {
+			found = append(found, sibling{dir + e.Name, n})
 		}
 	}
 	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.node.birth, b.node.birth) })

@@ -5,7 +5,6 @@ package finder
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -29,16 +28,9 @@ type entry struct {
 // look returns node, mtime and kind of what is at a path, following links. The birth time is 0 if
 // the file system has none.
 func look(path string) (entry, error) {
-	var x unix.Statx_t
-	for {
-		err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &x)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return entry{}, &os.PathError{Op: "statx", Path: path, Err: err}
-		}
-		break
+	x, err := Statx(unix.AT_FDCWD, path, 0)
+	if err != nil {
+		return entry{}, err
 	}
 	e := entry{
 		Node:    Node{Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino},
@@ -52,7 +44,23 @@ func look(path string) (entry, error) {
 	return e, nil
 }
 
-func isLink(path string) bool {
-	s, err := os.Lstat(path)
-	return err == nil && s.Mode()&fs.ModeSymlink != 0
+// Statx asks for the status of a path below fd, or of fd itself if flags say so, and asks again after
+// EINTR. The error is an *os.PathError.
+func Statx(fd int, path string, flags int) (x unix.Statx_t, err error) {
+	for {
+		err = unix.Statx(fd, path, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &x)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return x, &os.PathError{Op: "statx", Path: path, Err: err}
+		}
+		return x, nil
+	}
+}
+
+// IsLink reports whether a path is that of a link.
+func IsLink(path string) bool {
+	x, err := Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && x.Mode&unix.S_IFMT == unix.S_IFLNK
 }

@@ -13,8 +13,7 @@ import (
 // Folders remembers which files are in folders: those of thousands that were renamed
 // together are found at the cost of one look at theirs. For any goroutine.
 type Folders struct {
-	mu   sync.Mutex
-	seen map[string]*folder
+	seen sync.Map // *folder by path
 }
 
 // folder is one as it was when it was looked at.
@@ -35,30 +34,20 @@ func (x *Folders) names(dir string, ino uint64) []string {
 	if err != nil {
 		return nil
 	}
-	x.mu.Lock()
-	f := x.seen[dir]
-	x.mu.Unlock()
+	was, _ := x.seen.Load(dir)
+	f, _ := was.(*folder)
 	// A listing that was made right after the last change may miss another one with the same mtime.
 	if f == nil || f.Node != st.Node || f.mtime != st.mtime || f.at.UnixNano()-f.mtime < int64(coarse) {
 		if f, err = lookInto(dir, st); err != nil {
 			return nil // not stored, so the next call tries again
 		}
-		x.mu.Lock()
-		if x.seen == nil {
-			x.seen = make(map[string]*folder)
-		}
-		x.seen[dir] = f
-		x.mu.Unlock()
+		x.seen.Store(dir, f)
 	}
 	return f.nodes[ino]
 }
 
 // Forget empties the cache of listed folders, so that the next scan lists them again.
-func (x *Folders) Forget() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	clear(x.seen)
-}
+func (x *Folders) Forget() { x.seen.Clear() }
 
 // lookInto returns a listing of the regular files of a folder, by inode. st is the entry of the
 // folder, read before. The time in the listing is that before the folder was read.
@@ -119,25 +108,14 @@ func (n Node) isAt(path string) bool {
 	return err == nil && e.regular && e.Ino == n.Ino && e.Birth == n.Birth
 }
 
-// Beside returns the paths with the same file name in the folders beside that of path: a
-// folder may have been renamed.
-func Beside(path string) (all []string) {
+// FindBeside looks for the file n, which was at path, in the folders beside its folder, because
+// that may have been renamed. It returns the path where the file is now.
+func FindBeside(path string, n Node) (at string, ok bool) {
 	dir, base := filepath.Split(path)
 	up := filepath.Dir(filepath.Clean(dir))
 	folders, _ := os.ReadDir(up) // what cannot be listed counts as empty
 	for _, e := range folders {
-		if e.IsDir() {
-			all = append(all, filepath.Join(up, e.Name(), base))
-		}
-	}
-	return all
-}
-
-// FindBeside looks for the file n, which was at path, in the folders beside its folder, because
-// that may have been renamed. It returns the path where the file is now.
-func FindBeside(path string, n Node) (at string, ok bool) {
-	for _, at := range Beside(path) {
-		if n.isAt(at) {
+		if at = filepath.Join(up, e.Name(), base); e.IsDir() && n.isAt(at) {
 			return at, true
 		}
 	}

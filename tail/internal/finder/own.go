@@ -59,10 +59,8 @@ func (o *Own) Holds(path string, n Node) bool {
 
 // resolved returns the target of a link, and any other path unchanged.
 func resolved(path string) string {
-	if isLink(path) {
-		if to, err := filepath.EvalSymlinks(path); err == nil {
-			return to
-		}
+	if IsLink(path) {
+		return Leads(path)
 	}
 	return path
 }

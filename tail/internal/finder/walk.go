@@ -37,18 +37,12 @@ func (s Sighting) Path() string { return filepath.Join(s.dir, s.name) }
 
 // Entry is a name in a folder.
 type Entry struct {
-	name string
-	kind fs.FileMode
+	Name string
+	Type fs.FileMode // of what has the name, which may be a link
 }
 
-// Name is the name in the folder.
-func (e Entry) Name() string { return e.name }
-
-// Type is the type of what has the name, which may be a link.
-func (e Entry) Type() fs.FileMode { return e.kind }
-
 // IsDir reports whether it is a folder.
-func (e Entry) IsDir() bool { return e.kind.IsDir() }
+func (e Entry) IsDir() bool { return e.Type.IsDir() }
 
 // NewWalk is a walk that has read no folder yet.
 func NewWalk() *Walk {
@@ -88,12 +82,12 @@ func (w *Walk) Below(s *Spec, dir string) (found []Sighting) {
 // below adds to found what Below returns for one folder, and goes on in the folders in it.
 func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
 	for _, e := range w.list(dir, func(Entry) bool { return true }) {
-		path := filepath.Join(dir, e.Name())
+		path := filepath.Join(dir, e.Name)
 		switch {
 		case e.IsDir() && s.HearsBelow(path):
 			found = w.below(s, path, found)
 		case !e.IsDir() && s.Matches(path):
-			found = append(found, Sighting{dir, e.Name()})
+			found = append(found, Sighting{dir, e.Name})
 		}
 	}
 	return found
@@ -119,13 +113,13 @@ func (w *Walk) step(folder string, parts []string, s *Spec) {
 			w.Errs[path] = err
 		}
 	default:
-		for _, e := range w.list(folder, func(e Entry) bool { return matches(name, e.Name()) }) {
+		for _, e := range w.list(folder, func(e Entry) bool { return matches(name, e.Name) }) {
 			if len(rest) == 0 {
 				if name == "*" && e.IsDir() {
 					continue // whoever asks for all means the files
 				}
-				w.add(folder, e.Name(), s)
-			} else if path := filepath.Join(folder, e.Name()); w.isFolder(path, e) {
+				w.add(folder, e.Name, s)
+			} else if path := filepath.Join(folder, e.Name); w.isFolder(path, e) {
 				w.step(path, rest, s)
 			}
 		}
@@ -140,7 +134,7 @@ func (w *Walk) deep(folder string, parts []string, s *Spec) {
 	}
 	w.step(folder, parts, s)
 	for _, e := range w.list(folder, Entry.IsDir) {
-		w.deep(filepath.Join(folder, e.Name()), parts, s)
+		w.deep(filepath.Join(folder, e.Name), parts, s)
 	}
 }
 
@@ -204,7 +198,7 @@ func (w *Walk) list(folder string, wanted func(Entry) bool) (found []Entry) {
 			}
 		}
 	}
-	byName := func(a, b Entry) int { return strings.Compare(a.Name(), b.Name()) }
+	byName := func(a, b Entry) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(found, byName)
 	if err != io.EOF {
 		w.unread(folder, err)
@@ -219,7 +213,7 @@ func (w *Walk) list(folder string, wanted func(Entry) bool) (found []Entry) {
 // Beginning returns the entries of a folder whose names begin with prefix, sorted by name. The
 // caller only reads the slice.
 func (w *Walk) Beginning(folder, prefix string) []Entry {
-	begins := func(e Entry) bool { return strings.HasPrefix(e.Name(), prefix) }
+	begins := func(e Entry) bool { return strings.HasPrefix(e.Name, prefix) }
 	all, ok := w.folders[folder]
 	if !ok {
 		found := w.list(folder, begins)
@@ -227,7 +221,7 @@ func (w *Walk) Beginning(folder, prefix string) []Entry {
 			return found
 		}
 	}
-	i, _ := slices.BinarySearchFunc(all, prefix, func(e Entry, p string) int { return strings.Compare(e.Name(), p) })
+	i, _ := slices.BinarySearchFunc(all, prefix, func(e Entry, p string) int { return strings.Compare(e.Name, p) })
 	n := slices.IndexFunc(all[i:], func(e Entry) bool { return !begins(e) })
 	if n < 0 {
 		n = len(all) - i
@@ -277,7 +271,7 @@ func (w *Walk) Unknown(path string) bool {
 // isFolder reports whether an entry is a folder, or a link to one. A link that must not be
 // followed, because another user may have planted it, is noted in Errs and counts as none.
 func (w *Walk) isFolder(path string, e Entry) bool {
-	if e.Type()&fs.ModeSymlink == 0 {
+	if e.Type&fs.ModeSymlink == 0 {
 		return e.IsDir()
 	}
 	if err := trusted.Refused(path); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -34,6 +35,7 @@ type Watcher struct {
 	logger *slog.Logger
 	made   chan struct{} // closed when there is fs
 	news   chan struct{} // a name above a folder has changed
+	every  atomic.Int64  // ns, see Rest
 
 	mu     sync.Mutex
 	fs     *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
@@ -42,10 +44,9 @@ type Watcher struct {
 	at     map[string]Node   // what these led to
 	on     map[Node]string   // folders that are watched, each by one of its paths
 	also   map[string][]string
-	every  time.Duration // see Rest
-	deaf   bool          // some folders cannot be watched, whatever the reason
-	lost   time.Time     // when events were last lost; zero: they are heard
-	ill    *illness      // nil: the kernel refuses nothing
+	deaf   bool      // some folders cannot be watched, whatever the reason
+	lost   time.Time // when events were last lost; zero: they are heard
+	ill    *illness  // nil: the kernel refuses nothing
 }
 
 // illness is why events do not tell of everything: polling makes up for it.
@@ -56,10 +57,12 @@ type illness struct {
 
 // NewWatcher returns a watcher of no folders. Close it after Loop has returned.
 func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
-	return &Watcher{
-		to: to, logger: logger, every: LookFast, made: make(chan struct{}), news: make(chan struct{}, 1),
+	w := &Watcher{
+		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
 		at: make(map[string]Node), on: make(map[Node]string),
 	}
+	w.Rest(LookFast)
+	return w
 }
 
 // Close releases the kernel's watches.
@@ -231,15 +234,12 @@ func (w *Watcher) followOnce() (added bool, ill *illness) {
 // leads. If several paths lead to one folder, it is watched by one of them; also has the others.
 func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]string, also map[string][]string) {
 	add = make(map[Node]string)
-	for n, dir := range on {
-		if now, ok := at[dir]; !ok || now != n {
-			remove = append(remove, n)
-		}
-	}
 	by := make(map[Node]string, len(at)) // the path that it is watched by
 	for n, dir := range on {
-		if at[dir] == n {
+		if now, ok := at[dir]; ok && now == n {
 			by[n] = dir
+		} else {
+			remove = append(remove, n)
 		}
 	}
 	for dir, n := range at {
@@ -261,10 +261,20 @@ func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]s
 	return remove, add, also
 }
 
-// refresh updates the watches after a name on the path of a watched folder has changed.
-func (w *Watcher) refresh() {
+// refresh updates the watches after something has happened to a folder that is to be watched, or to
+// a name above one (dir is empty). gone says that the folder was deleted or renamed, so that the
+// kernel watches it no longer.
+func (w *Watcher) refresh(dir string, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if n, ok := w.at[dir]; gone && ok && w.on[n] == dir {
+		delete(w.on, n)
+		delete(w.at, dir)
+		w.deaf = true
+	}
+	if dir != "" && !w.wanted[dir] {
+		return
+	}
 	if _, ill := w.follow(); ill != nil {
 		w.tell(ill)
 	}
@@ -309,7 +319,7 @@ func (w *Watcher) Loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.news:
-			w.refresh()
+			w.refresh("", false)
 			w.to.Changed()
 		case err := <-w.fs.Errors:
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
@@ -338,20 +348,13 @@ const gathered = time.Millisecond
 // Rest sets how long Loop rests after a write, so that events gather: a program that writes goes on
 // writing, and to be woken for every event costs more than to look at the file. A rename among the
 // events is reported at most this much later.
-func (w *Watcher) Rest(every time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.every = every
-}
+func (w *Watcher) Rest(every time.Duration) { w.every.Store(int64(every)) }
 
 // rest waits for the time that Rest has set, so that events gather in the kernel. It returns false
 // if ctx has ended.
 func (w *Watcher) rest(ctx context.Context) bool {
-	w.mu.Lock()
-	every := w.every
-	w.mu.Unlock()
 	select {
-	case <-time.After(every):
+	case <-time.After(time.Duration(w.every.Load())):
 		return true
 	case <-ctx.Done():
 		return false
@@ -402,20 +405,9 @@ func (w *Watcher) hear(e fsnotify.Event) {
 			}
 			w.to.Appeared(path)
 		}
-	case e.Has(fsnotify.Remove), e.Has(fsnotify.Rename):
-		w.dropped(e.Name)
 	}
-	if w.wants(e.Name) {
-		w.refresh()
-	}
+	w.refresh(e.Name, e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename))
 	w.to.Changed()
-}
-
-// wants reports whether a path is that of a folder to be watched.
-func (w *Watcher) wants(path string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.wanted[path]
 }
 
 // pathsOf returns the paths of the file that an event is about: several if several watched paths
@@ -443,17 +435,6 @@ func (w *Watcher) isCurrent(dir string) bool {
 	defer w.mu.Unlock()
 	n, ok := w.at[dir]
 	return err == nil && (!ok || n == e.Node)
-}
-
-// dropped notes that the kernel watches a folder no longer: it was deleted or renamed.
-func (w *Watcher) dropped(dir string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n, ok := w.at[dir]; ok && w.on[n] == dir {
-		delete(w.on, n)
-		delete(w.at, dir)
-		w.deaf = true
-	}
 }
 
 // isRemote reports whether a folder is on a file system whose changes may be

@@ -76,32 +76,22 @@ func HeadOfLen(f io.ReaderAt, n int) (record.Head, error) {
 	if _, err := ReadFull(f, b, 0); err != nil {
 		return record.Head{}, err
 	}
-	for _, c := range b {
-		if c != 0 {
-			return record.Head{Len: n, Sum: xxhash.Sum64(b)}, nil
-		}
+	if len(bytes.TrimLeft(b, "\x00")) == 0 {
+		return record.Head{}, nil
 	}
-	return record.Head{}, nil
+	return record.Head{Len: n, Sum: xxhash.Sum64(b)}, nil
 }
 
-// Heads returns the heads of a file (hashes of its first bytes) over every length of HeadLens that
-// a file of this size has, the longest first. A length whose bytes cannot be read, or are NULs, is
-// left out.
+// Heads returns the heads of a file of this size as HeadsOf does. A length whose bytes cannot be read
+// is left out.
 func Heads(f io.ReaderAt, size int64) []record.Head {
-	var all []record.Head
-	for _, n := range HeadLens {
-		if int64(n) > size {
-			continue
-		}
-		if h, err := HeadOfLen(f, n); err == nil && h.Len > 0 {
-			all = append(all, h)
-		}
-	}
-	return all
+	b := make([]byte, min(size, int64(HeadLens[0])))
+	n, _ := f.ReadAt(b, 0)
+	return HeadsOf(b[:n])
 }
 
 // HeadsOf returns the heads (hashes of the first bytes) of content that begins with b, over every
-// length of HeadLens that b has, the longest first.
+// length of HeadLens that b has, the longest first. A length of NULs alone is left out.
 func HeadsOf(b []byte) (all []record.Head) {
 	for _, n := range HeadLens {
 		if n <= len(b) && len(bytes.TrimLeft(b[:n], "\x00")) > 0 {
