@@ -12,10 +12,8 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// adopt opens the file at path, which no reader has yet, and starts reading it; a compressed file
-// it hands to meetPacked. gone says that no pattern of the input matches the path: the file was
-// rotated, or may be a copy of a file that was read. If the file belongs to the agent or cannot be
-// opened, adopt logs that and does nothing else.
+// adopt starts reading the file at path, which no reader has yet; a compressed file it hands to
+// meetPacked. gone says that no pattern matches the path. Why a file is not read is logged.
 func (t *Tailer) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
 	if err == nil && t.own.Holds(path, st.found()) {
@@ -36,9 +34,8 @@ func (t *Tailer) adopt(in *input, path string, gone bool) {
 	t.adoptOpen(in, path, f, st, gone)
 }
 
-// adoptOpen starts reading a file that no reader has and that is already open as f: it decides
-// whether the file continues a known generation, is a copy, or is new. It owns f from then on, and
-// closes it if the file is not read. st is the status of f; gone says that no pattern matches it.
+// adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if
+// the file is not read.
 func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone bool) {
 	handle := handleOf(f)
 	if t.size != nil {
@@ -142,9 +139,8 @@ func (t *Tailer) tellAlike(path, like string, bytes int64) {
 		"like", like, "bytes", bytes)
 }
 
-// placeOf returns where the tracker puts a newly found file. Present: a pattern matches its path
-// (gone is false). Gone: none does, and the file is read to its end and closed. Outside: the same,
-// but the file continues another one (known), under whose path the journal keeps it.
+// placeOf returns where the tracker puts a newly found file. gone says that no pattern matches its
+// path, known that it continues a file under whose path the journal keeps it.
 func placeOf(gone, known bool) tracker.Place {
 	switch {
 	case gone && known:
@@ -155,9 +151,9 @@ func placeOf(gone, known bool) tracker.Place {
 	return tracker.Present
 }
 
-// resume makes the reader r continue the generation c (the content of a file from one truncation to
-// the next) at the offset where reading of it stopped. The file of r is the same file, perhaps with
-// another path, or a copy. A reader that still has the generation is dropped. The caller holds mu.
+// resume makes r continue the generation c where reading of it stopped: its file is the same,
+// perhaps under another path, or a copy. Another reader of the generation is dropped. The caller
+// holds mu.
 func (t *Tailer) resume(r *reader, c *candidate) {
 	k, was := c.k, c.k.info.Info()
 	if old := k.reader; old != nil {
@@ -204,9 +200,8 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	t.start(r, k.file(), k)
 }
 
-// forgetEmpty removes the journal's entry of r's file from the time when the file was empty. Now
-// the file is recognized as the known generation is, so the entry would stand for a file that does
-// not exist. An entry that is still in use stays. The caller holds mu.
+// forgetEmpty removes the journal's entry of r's file from the time when the file was empty, if it
+// is not in use: the file is recognized as the known generation is. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	id := newID(nodeOf(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
@@ -214,9 +209,8 @@ func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 	}
 }
 
-// begin makes r the reader of a new file, under a new id, or under the one that the file has since it
-// was doubted. A file that is empty is marked, because it may become a copy (see mayBeCopy). The
-// caller holds mu.
+// begin makes r the reader of a new file, under a new id, or under the one that it has since it was
+// doubted. The caller holds mu.
 func (t *Tailer) begin(r *reader) {
 	if k := r.in.doubted(nodeOf(r.info)); k != nil {
 		r.info.First = k.info.Info().First
@@ -237,18 +231,16 @@ func (in *input) newFile(info *record.FileInfo) record.File {
 	}
 }
 
-// noteFound tells the journal of a new file, so that the next run knows it if this one ends before its
-// first turn. The caller holds mu.
+// noteFound tells the journal of a new file before its first turn. The caller holds mu.
 func (t *Tailer) noteFound(r *reader) {
 	r.info.Size, r.headed = r.size, fingerprint.HeadLen(r.size)
 	r.in.describe(r.k, r.info)
 	r.registered = t.o.Positions.Found(r.file, r.k.info) == nil
 }
 
-// passOver marks the first size bytes of r's file as not to be read, as start_at: end asks for, or
-// because the file is a copy. The first turn of r then skips them (see passOld). The journal
-// records this before it records that the input was seen: if the process is killed in between, the
-// next run neither skips new bytes nor sends old ones. The caller holds mu.
+// passOver has the first turn of r skip the first size bytes of its file (see passOld). The journal
+// gets that before it gets that the input was seen: after a kill in between, the next run neither
+// skips new bytes nor sends old ones. The caller holds mu.
 func (t *Tailer) passOver(r *reader, size int64) {
 	r.old, r.info.Old = size, size
 	if head, err := fingerprint.HeadOf(r.f, r.size); err == nil {
@@ -258,9 +250,8 @@ func (t *Tailer) passOver(r *reader, size int64) {
 	t.remember(r.file, r.k.info)
 }
 
-// start makes r the reader of the generation f (the content of a file from one truncation to the
-// next), enters it into all indexes of readers, and queues it for its first turn. k becomes what is
-// known of the generation. The caller holds mu.
+// start makes r the reader of the generation f, of which k is known, and queues it for its first
+// turn. The caller holds mu.
 func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.file, r.k = f, k
 	if r.info.Dated == 0 && r.in.datesNeeded() { // lines of syslog do not tell their year

@@ -146,19 +146,11 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 }
 
 // refuse adds the record j, which the scan has rejected, to those that go to quarantine. base is
-// the offset of the scanned text in its file. Of a record that is too long only the beginning is
-// kept. If the input redacts, the bytes of the record are left out.
+// the offset of the scanned text in its file. If the input redacts, the bytes of the record are left
+// out.
 func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
-	data := j.Data
-	if j.Reason == record.TooLong {
-		data = data[:min(len(data), keptHead)]
-	}
-	r := record.Rejected{
-		File: a.x.File, Path: info.First, Route: in.Route,
-		Offset: base + int64(j.Start), Length: int64(j.End - j.Start),
-		Data: bytes.Clone(data), Truncated: len(data) < j.End-j.Start,
-		Reason: j.Reason, Message: j.Message,
-	}
+	r := in.rejected(a.x.File, info.First, base, j)
+	r.Data = bytes.Clone(r.Data)
 	if in.rules.Withholds() {
 		r.Withhold()
 	}
@@ -190,11 +182,7 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 	a.part.Body = append(a.part.Body, c.Body...)
 	a.lens, a.shaped = append(a.lens, lengths(scan, c)...), a.shaped || c.Lens != nil
 	a.part.Records += c.Records
-	for _, piece := range c.Pieces {
-		a.part.Pieces = append(a.part.Pieces, record.Piece{
-			File: a.x.File, Span: record.Span{Start: base + int64(piece.Start), End: base + int64(piece.End)}, Records: piece.Records,
-		})
-	}
+	a.part.Pieces = appendPieces(a.part.Pieces, c, a.x.File, base)
 	return nil
 }
 

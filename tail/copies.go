@@ -29,11 +29,10 @@ type suspicion struct {
 	f     *os.File // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
 
-// doubt notes that a file may be a copy of a file that was read, or repeats the note at a later scan.
-// info is what is known of it, m says of which file it may be a copy, and up to where both were found
-// equal. f is the open file: doubt keeps it open until that is decided, or closes it if it is held
-// open already or too many files are open. The journal is told, so that the next run finds the file
-// under another name too. The caller holds mu.
+// doubt notes that a file may be a copy of the one that m says, or repeats the note at a later
+// scan. It owns the open file f, and keeps it open until that is decided, unless too many files are
+// open. The journal is told, so that the next run finds the file under another name too. The caller
+// holds mu.
 func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
 	n := nodeOf(info)
 	s := in.suspect[n]
@@ -81,8 +80,8 @@ func (in *input) doubted(n node) *known {
 	return nil
 }
 
-// endSuspicion forgets that a file may be a copy, because that is decided. taken is the open file
-// if a reader uses it from now on; otherwise endSuspicion closes the file. The caller holds mu.
+// endSuspicion forgets that a file may be a copy, and closes it unless a reader has taken it. The
+// caller holds mu.
 func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 	if s := in.suspect[n]; s.f != nil {
 		if s.f != taken {
@@ -94,8 +93,7 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 }
 
 // vanished returns the files that may be copies, that are held open, and that the scan w did not
-// find. Those that are not held open are looked for as lost ones. Files in folders that the
-// scan could not examine stay as they are. The caller holds mu.
+// find. Those that are not held open are looked for as lost ones. The caller holds mu.
 func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for n, s := range in.suspect {
 		switch {
@@ -112,9 +110,8 @@ func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	return all
 }
 
-// departure is how the content of a file came to an end in this run: the file was
-// truncated, or read to its end and let go. The zero departure is not known: it was in
-// another run, if at all.
+// departure is how the content of a file came to an end in this run. The zero departure is not
+// known: it was in another run, if at all.
 type departure struct {
 	at    int64 // ns; when it was deleted or found truncated
 	there bool  // it has a name that no pattern matches
@@ -125,10 +122,9 @@ type departure struct {
 	unseen   bool // it was truncated while the agent was stopped
 }
 
-// node says whether a file was created before this departure (the moment in which another
-// file was deleted or truncated) or after it. A coarse clock may give both the same time:
-// a copy is made just before a truncation, a new file just after a deletion. If the moment
-// is not known, the file counts as older.
+// node says whether a file was made before this departure, also if the moment is not known, or
+// after it. A coarse clock may give both the same time: a copy is made just before a truncation, a
+// new file just after a deletion.
 func (d departure) node(s *sample) identity.Node {
 	if d.at > 0 && (s.born() > d.at || d.deleted && s.born() == d.at) {
 		return identity.Younger
@@ -136,9 +132,8 @@ func (d departure) node(s *sample) identity.Node {
 	return identity.Older
 }
 
-// departureOf returns how the open file of a reader left its path: it was deleted, and when, or it
-// has a name that no pattern matches. The result is empty (not known) if the file is compressed, is
-// not open or cannot be examined.
+// departureOf returns how the open file of a reader left its path; the zero departure if the file
+// is compressed, not open or cannot be examined.
 func departureOf(r *reader) departure {
 	if r.f == nil || r.z != nil {
 		return departure{}
@@ -153,9 +148,8 @@ func departureOf(r *reader) departure {
 	return departure{there: true}
 }
 
-// candidate is a generation that a file may continue, as it stood when the
-// comparing began. Comparing reads files, which can take long, so it is done
-// without Tailer.mu; what came of it counts only if the candidate still stands.
+// candidate is a generation that a file may continue, as it stood when the comparing began: that
+// reads files, without Tailer.mu, and counts only if the candidate still stands.
 type candidate struct {
 	k         *known
 	info      record.FileInfo
@@ -189,8 +183,8 @@ type candidate struct {
 	anew    time.Time // when it was last found truncated or rewritten
 }
 
-// candidate copies the state of the generation k and of its reader, to compare a file with it
-// without holding mu. scan is the number of the scan under way. The caller holds Tailer.mu.
+// candidate copies the state of the generation k and of its reader. scan is the number of the scan
+// under way. The caller holds Tailer.mu.
 func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, position: k.position, mark: k.mark, ahead: k.ahead}
 	if r := k.reader; r != nil {
@@ -205,9 +199,8 @@ func (k *known) candidate(scan uint64) *candidate {
 	return c
 }
 
-// stands reports whether the generation is still as it was when the candidate was copied: nothing
-// more was read of it, and it has the same reader. Otherwise the comparison counts for nothing.
-// The caller holds Tailer.mu.
+// stands reports whether the generation is still as it was when the candidate was copied. The
+// caller holds Tailer.mu.
 func (c *candidate) stands() bool {
 	r := c.k.reader
 	return r == c.reader && c.k.position == c.position && (r == nil || r.life.Turn() == tracker.Resting)
@@ -220,8 +213,7 @@ type finding struct {
 	upTo  place // Prefix, Part: the file was compared up to there
 }
 
-// found returns the finding that the candidate's file is older or younger (n), what became of it (f),
-// and how the content of the compared file relates to what was read of it (x).
+// found returns the finding about the candidate with these facts.
 func (c *candidate) found(n identity.Node, f identity.Fate, x identity.Content) finding {
 	return finding{of: c, facts: identity.Facts{Node: n, Fate: f, Content: x}}
 }
@@ -236,9 +228,8 @@ func (c *candidate) unclear() finding {
 
 func (c *candidate) fate() identity.Fate { return fateOf(c.reader, c.left, c.truncated) }
 
-// fateOf returns what happened to the file of a generation: it was renamed, truncated or deleted,
-// nothing happened while a reader has it (Untouched), or it is gone and the time is not known
-// (Past).
+// fateOf returns what happened to the file of a generation. Past: it is gone, and the time is not
+// known.
 func fateOf(reader *reader, left departure, truncated time.Time) identity.Fate {
 	switch {
 	case reader != nil:
@@ -260,9 +251,7 @@ func (c *candidate) isEnough() bool {
 	return c.end() >= identity.Enough || time.Since(c.truncated) < freshCopy
 }
 
-// same compares the open file s with the generation c that was read under the same inode. If c is
-// now in another file, the finding is HandedOver. Otherwise it says whether the file still has what
-// was read, or has a hole punched in its place.
+// same compares the open file s with the generation c that was read under the same inode.
 func (c *candidate) same(s *sample) finding {
 	f := c.found(identity.SameNode, c.fate(), identity.Differs)
 	switch {
@@ -274,10 +263,7 @@ func (c *candidate) same(s *sample) finding {
 	return f
 }
 
-// compare compares the open file s with the generation c, whose content begins in the same way. The
-// result has the facts by which package identity decides whether s is a copy: what became of the
-// file of c, whether s is older than that, and how much of what was read of c is in s. If s is
-// shorter than what was read, upTo is the offset up to which both are equal.
+// compare compares the open file s with the generation c, whose content begins in the same way.
 func (c *candidate) compare(s *sample) finding {
 	if c.reader != nil {
 		return c.compareRead(s)
@@ -327,9 +313,9 @@ func (c *candidate) compare(s *sample) finding {
 	return f
 }
 
-// provedEnd returns the size of s, a file that is shorter than what was read of c, with the mark
-// there (a hash of the bytes before it), if all of s was read as content of c. A comparison before
-// the truncation has shown that, or the bytes that were read last show it. False: it is not proved.
+// provedEnd returns the size of s, which is shorter than what was read of c, with the mark there,
+// if a comparison before the truncation, or the bytes that were read last, prove that all of s was
+// read.
 func (c *candidate) provedEnd(s *sample) (place, bool) {
 	if c.equal.offset == s.size {
 		if m, err := fingerprint.MarkAt(s.f, s.size); err == nil && m == c.equal.mark {
@@ -340,8 +326,7 @@ func (c *candidate) provedEnd(s *sample) (place, bool) {
 }
 
 // end returns up to which offset the candidate was read: its position, or the end of the last range
-// after that. Such a range is safe, or an earlier run had begun to send it, and findSource reads it
-// from the copy when it is needed.
+// after that, which findSource reads from the copy when it is needed.
 func (c *candidate) end() int64 {
 	if n := len(c.ahead); n > 0 {
 		return max(c.position, c.ahead[n-1].End)
@@ -349,9 +334,7 @@ func (c *candidate) end() int64 {
 	return c.position
 }
 
-// compareRead compares the file s with the candidate, which has a reader. Holds: s begins with all
-// that was read. Prefix: it is the beginning of that. The finding is unclear if the reader has to
-// look at its own file first, for example because that file has changed since.
+// compareRead is compare for a candidate that has a reader.
 func (c *candidate) compareRead(s *sample) finding {
 	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {
@@ -387,8 +370,7 @@ func (c *candidate) compareRead(s *sample) finding {
 }
 
 // beginsWith compares the file s with the beginning of the candidate's file, which is longer and is
-// being read. If they are equal (Prefix), s may be a copy that is still being written. The finding
-// is unclear if the candidate's file was truncated meanwhile.
+// being read: s may be a copy that is still being written.
 func (c *candidate) beginsWith(s *sample) finding {
 	if m, ok := c.holds(s); ok {
 		f := c.found(identity.Older, identity.Untouched, identity.Prefix)
@@ -401,9 +383,8 @@ func (c *candidate) beginsWith(s *sample) finding {
 	return c.differs()
 }
 
-// holds compares the last bytes of the file s with the bytes at the same place in the candidate's
-// file, which is being read. It returns the mark (a hash of these bytes) and whether they are
-// equal. False also means that one of the files could not be read.
+// holds returns the mark at the end of the file s, and whether the candidate's file, which is being
+// read, has the same one there. False also means that one of them could not be read.
 func (c *candidate) holds(s *sample) (record.Mark, bool) {
 	original, done := c.original()
 	if original == nil {
@@ -434,9 +415,8 @@ func (c *candidate) isIntact() bool {
 	return true
 }
 
-// original returns the candidate's file, which is being read, and opens it again if its descriptor
-// was closed. It returns nil twice if the file cannot be opened or another file is at its path.
-// Otherwise the caller calls done when it has used the file.
+// original returns the candidate's file, which is being read, and opens it if need be. It returns
+// nil twice if that fails or another file is at its path; else the caller calls done.
 func (c *candidate) original() (f *os.File, done func()) {
 	if c.f != nil {
 		return c.f, func() {}
@@ -466,9 +446,7 @@ func (c *candidate) unlinked() (at int64, unread bool) {
 }
 
 // lookBack finds out what became of the file of c if this run has not seen its end, for example
-// because the agent was stopped. Untouched: it still has what was read of it. Truncated: its inode
-// has other content. Unlinked: overlayfs has replaced it by s at the same path. Past: nothing is
-// known. The second result says whether the file s was made before that (Older, also if nothing is
+// because the agent was stopped, and whether the file s was made before that (also if nothing is
 // known) or after it.
 func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 	if c.inPlace() {
@@ -508,10 +486,9 @@ func (c *candidate) inPlace() bool {
 	return st.node == nodeOf(c.info) && c.fits(f, st.size)
 }
 
-// fits reports whether an open file has the content that was read of the candidate. It compares the
-// hash of the bytes before the position, and those of the ranges after it. Without them it compares
-// the beginning and the size, which is not used otherwise, since network file systems report old
-// sizes.
+// fits reports whether an open file has the content that was read of the candidate, by its hashes.
+// Without them it compares the beginning and the size, which is not used otherwise, since network
+// file systems report old sizes.
 func (c *candidate) fits(f *os.File, size int64) bool {
 	switch {
 	case c.info.Done && size == c.info.Size && size < c.position: // a copy that is known to end before the position
@@ -530,14 +507,13 @@ func (c *candidate) reaches(f *os.File) bool {
 	return c.mark != 0 && err == nil && m == c.mark
 }
 
-// noteReached notes whether a file that will continue the candidate has the bytes before its position,
-// although the reported size of the file is smaller.
+// noteReached notes whether the file s has the bytes before the position although it tells a
+// smaller size.
 func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
 
 // mayBeCopy looks at a file that was empty when it was found and now has content: a copy begins as
-// an empty file too. It returns true if the file may be a copy. The reader then has to end, and the
-// file is held open as a suspected copy until a scan decides. A compressed file is inspected at its
-// path instead.
+// an empty file too. If it may be one, its reader has to end, and a scan decides; a compressed file
+// is inspected at its path.
 func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	r.empty = false
 	packed := r.in.packing(r.f, r.path()) != archive.Plain
@@ -566,10 +542,8 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	return true
 }
 
-// holdsAhead reports whether the open file still has the content of the ranges in ahead. They lie
-// after the read position and were safe or being sent in an earlier run. It compares the hash of
-// the bytes before the end of each range; a range without a hash only has to be in the file. If it
-// returns false, the file was rewritten and has to be read from its start.
+// holdsAhead reports whether the open file still has the ranges in ahead, by the hash of the bytes
+// before the end of each; of a range without a hash it only asks whether it is in the file.
 func holdsAhead(f *os.File, ahead []record.Extent) bool {
 	for _, x := range ahead {
 		if m, err := fingerprint.MarkAt(f, x.End); err != nil || x.Mark != 0 && m != x.Mark {
@@ -582,8 +556,8 @@ func holdsAhead(f *os.File, ahead []record.Extent) bool {
 // A copy is seen too where heads cannot be compared: so little of it is written yet,
 // or nothing of the original was read. Then its name has to tell.
 
-// namesakes returns, as candidates, the files being read whose path is the beginning of the path of
-// the file s: s may be a copy of one, as app.log.1 of app.log. The caller holds mu.
+// namesakes returns the files being read whose path is the beginning of the path of s, as app.log
+// is of app.log.1. The caller holds mu.
 func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	path := s.f.Name()
 	for end := len(path) - 1; end > len(filepath.Dir(path))+1; end-- {
@@ -596,10 +570,9 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	return all
 }
 
-// shortCopy compares the file s with the candidate, whose path is the beginning of the path of s,
-// if s is too short to be compared by a hash of its beginning. The finding is unclear while the
-// candidate's file has to be looked at again, or for the time quiet after it was found truncated: s
-// may then be a copy that is still being written.
+// shortCopy compares the file s with a namesake, if s is too short to be compared by a hash of its
+// beginning. For the time quiet after the namesake was found truncated, s may be a copy that is
+// still being written.
 func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
 	switch short := s.size < int64(fingerprint.HeadLens[0]); {
 	case short && time.Since(c.anew) < quiet:

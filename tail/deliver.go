@@ -44,13 +44,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	if r.in.fields.HasBatch() {
 		out.Stamp = w.t.stamp
 	}
-	for _, p := range c.Pieces {
-		out.Pieces = append(out.Pieces, record.Piece{
-			File:    r.file,
-			Span:    record.Span{Start: cover.Start + int64(p.Start), End: cover.Start + int64(p.End)},
-			Records: p.Records,
-		})
-	}
+	out.Pieces = appendPieces(out.Pieces, c, r.file, cover.Start)
 	w.tap(r, out)
 	if direct {
 		lease.Seal(out)
@@ -61,6 +55,14 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	return nil
 }
 
+// appendPieces adds the pieces of a chunk, whose text begins at the offset base of the file f.
+func appendPieces(all []record.Piece, c *format.Chunk, f record.File, base int64) []record.Piece {
+	for _, p := range c.Pieces {
+		all = append(all, record.Piece{File: f, Span: record.Span{Start: base + int64(p.Start), End: base + int64(p.End)}, Records: p.Records})
+	}
+	return all
+}
+
 // Why records are filtered, but by rules, which tell it by their names. The words are
 // the label values of the metric.
 const (
@@ -69,19 +71,17 @@ const (
 	filteredUnmatched = "unmatched"
 )
 
+var filtered = [...]string{filteredBlank, filteredHeader, filteredUnmatched}
+
 // count adds the records of a chunk to the counts of the input and to the metrics, by what
 // happens to them.
 func (w *worker) count(in *input, c *format.Chunk) {
 	books, input := w.t.o.Books, in.Name
 	books.Read(input, c.Records, int64(c.Consumed))
-	if c.Blank > 0 {
-		books.Filtered(input, filteredBlank, c.Blank)
-	}
-	if c.Header > 0 {
-		books.Filtered(input, filteredHeader, c.Header)
-	}
-	if c.Unmatched > 0 {
-		books.Filtered(input, filteredUnmatched, c.Unmatched)
+	for i, n := range [...]int{c.Blank, c.Header, c.Unmatched} {
+		if n > 0 {
+			books.Filtered(input, filtered[i], n)
+		}
 	}
 	for i, n := range c.Filtered {
 		if n > 0 {
@@ -118,15 +118,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	}
 	w.rejected = w.rejected[:0]
 	for _, j := range c.Rejected {
-		if j.Reason == record.TooLong {
-			j.Data = j.Data[:min(len(j.Data), keptHead)]
-		}
-		w.rejected = append(w.rejected, record.Rejected{
-			File: r.file, Path: r.info.First, Route: r.in.Route,
-			Offset: r.offset + int64(j.Start), Length: int64(j.End - j.Start),
-			Data: j.Data, Truncated: len(j.Data) < j.End-j.Start,
-			Reason: j.Reason, Message: j.Message,
-		})
+		w.rejected = append(w.rejected, r.in.rejected(r.file, r.info.First, r.offset, j))
 	}
 	if err := w.keep(r.in, w.rejected); err != nil {
 		return err
@@ -134,6 +126,21 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	first := &w.rejected[0]
 	w.tellQuarantined(r, first.Offset, first.Reason, first.Message)
 	return nil
+}
+
+// rejected returns the record j for quarantine. path is the first one of its file f, and base the
+// offset of the scanned text in it. Of a record that is too long only the beginning is kept. The bytes
+// are those of j.
+func (in *input) rejected(f record.File, path string, base int64, j format.Reject) record.Rejected {
+	if j.Reason == record.TooLong {
+		j.Data = j.Data[:min(len(j.Data), keptHead)]
+	}
+	return record.Rejected{
+		File: f, Path: path, Route: in.Route,
+		Offset: base + int64(j.Start), Length: int64(j.End - j.Start),
+		Data: j.Data, Truncated: len(j.Data) < j.End-j.Start,
+		Reason: j.Reason, Message: j.Message,
+	}
 }
 
 // unkeptError says that quarantine does not take a record. It hides what kind of error
@@ -197,8 +204,11 @@ func (w *worker) register(r *reader) error {
 	if r.registered && !grown {
 		return nil
 	}
-	head, err := headOfReader(r)
-	if err != nil {
+	var head record.Head
+	var err error
+	if r.z != nil && r.z.head.Len > 0 {
+		head = r.z.head
+	} else if head, err = fingerprint.HeadOf(r.src(), r.size); err != nil {
 		return err
 	}
 	if r.otherBefore() { // the file was rewritten: the old head is kept, for this is noticed by it

@@ -130,14 +130,7 @@ func take[T any](t *Tailer, of *T) (was T) {
 // route reads is left to that input, and one that is older than ignore_older is not read. gone says
 // that no pattern matches the path.
 func (t *Tailer) meet(in *input, path string, gone bool) {
-	if t.own.Names(path) {
-		t.tell(path, errOwn)
-		return
-	}
-	st, err := statPath(path)
-	if err == nil && !st.regular {
-		err = errKind(st)
-	}
+	st, err := statMatch(t.own, path)
 	if folder, shut := shutFolder(path, err); shut != nil {
 		t.tell(folder, shut)
 		return
@@ -176,6 +169,20 @@ func (t *Tailer) meet(in *input, path string, gone bool) {
 		t.stirred = t.scanNo
 		t.taking = t.taking.Add(finder.CostOf(func() { t.adopt(in, path, gone) }))
 	}
+}
+
+// statMatch returns the status of a path that a pattern matches. The error says why the file there is
+// not to be opened: its path lies in a folder of the agent, it is no regular file, or it cannot be
+// looked at.
+func statMatch(own *finder.Own, path string) (status, error) {
+	if own.Names(path) {
+		return status{}, errOwn
+	}
+	st, err := statPath(path)
+	if err == nil && !st.regular {
+		err = errKind(st)
+	}
+	return st, err
 }
 
 // askAgain compares the files again that an earlier scan could not tell from copies (in.again) and

@@ -151,25 +151,22 @@ func (in *input) shape() error {
 			return fmt.Errorf("on_error %q: not known", in.OnError)
 		}
 	}
+	var err error
 	if in.taken() == format.ParseSyslog {
-		var err error
 		if in.zone, err = in.ZoneOfTimes(); err != nil {
 			return err
 		}
 	}
 	if in.taken() == format.ParseRegex {
-		var err error
 		if in.pattern, err = in.NewPattern(); err != nil {
 			return fmt.Errorf("pattern: %w", err)
 		}
 	}
 	if m := in.Multiline; m != nil {
-		var err error
 		if in.events, err = format.NewMultiline(m.Start, m.Preset, m.MaxLines); err != nil {
 			return fmt.Errorf("multiline: %w", err)
 		}
 	}
-	var err error
 	if in.rules, err = in.NewRules(); err != nil {
 		return err
 	}
@@ -236,11 +233,6 @@ func (in *input) ofLines() bool {
 	spec, _ := format.Of(in.Format)
 	return spec.Ends == format.AtLine || spec.Ends == format.AtRow
 }
-
-// scanner makes the framer of this input; it is for one goroutine. A record
-// that fills a whole read is too long, or its end would never be seen. Of Avro,
-// whose records nobody sees, a block may be as large as fits.
-func (in *input) scanner() (*format.Scanner, error) { return format.New(in.options()) }
 
 // options returns the settings of the scanner of this input. A record that would not fit into one
 // read counts as too long, since its end would never be seen; max_record_size can make the limit

@@ -13,11 +13,10 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// judge decides whose content a compressed file has. is is the verdict. If the content is that of a
-// known generation, k is this generation, and upTo the place up to which it was read already. For a
-// file of its own k is one that it only begins like; nil: there is none.
-// Unlike a plain copy, a compressed file is never read while its original is being read: then the
-// verdict is Copy, with k nil if it is not known yet of which file. The caller holds mu.
+// judge decides whose content a compressed file has: of the generation k, up to upTo. For a file of
+// its own k is one that it only begins like; nil: there is none. Unlike a plain copy, it is never
+// read while its original is: then the verdict is Copy, with k nil if it is not known yet of which
+// file. The caller holds mu.
 func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	if k := p.known(); k != nil {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
@@ -53,9 +52,8 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	return k, upTo, is
 }
 
-// comparePacked compares the content of a compressed file with the generation k. f has the facts by
-// which package identity decides whether the file is a copy of it; upTo is the place up to which the
-// content of the file was read already.
+// comparePacked returns how the content of a compressed file compares with the generation k, and up
+// to where it was read (see isIn).
 func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	f = identity.Facts{Node: identity.Older, Fate: fateOf(k.reader, k.left, k.truncated), Compressed: true}
 	if f.Fate == identity.Renamed {
@@ -70,9 +68,8 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	return f, upTo
 }
 
-// isAwaited reports whether a plain file was found that may have the same content as the compressed
-// file, by its name, and of which nothing was read yet. The compressed file then has to wait for
-// it.
+// isAwaited reports whether a plain file of which nothing was read yet may have, by its name, the
+// same content. The compressed file then waits for it.
 func (p *packed) isAwaited() bool {
 	for r := range p.in.readers.All() {
 		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head().Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.Info()) {
@@ -82,9 +79,8 @@ func (p *packed) isAwaited() bool {
 	return false
 }
 
-// alike returns the generations that the compressed file may contain: those with one of these heads
-// (hashes of the first bytes), and those that are too short to have a head but have a matching
-// name.
+// alike returns the generations that the compressed file may contain: those with one of these
+// heads, and those that are too short for a head and have a matching name.
 func (p *packed) alike(heads []record.Head) (all []*known) {
 	for _, h := range heads {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
@@ -97,10 +93,8 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 	return all
 }
 
-// isIn compares the content of a compressed file (x) with what was read of the generation k. Holds:
-// it begins with all of that. Prefix: it is shorter, and equal to its end. Part: it is shorter, and
-// equal up to the returned place. Unknown: no hash of it was taken at the offset that is needed.
-// The place counts only for Prefix and Part.
+// isIn compares the content of a compressed file with what was read of k. Unknown: no hash of it
+// was taken at the offset that is needed. The place counts only for Prefix and Part.
 func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	at, mark := k.position, k.mark
 	switch {
@@ -129,9 +123,7 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	return identity.Differs, place{}
 }
 
-// agreement compares the hash of a compressed file at the offset of p with that of p. It returns
-// agrees if they are equal, Differs if not, and Unknown if none was taken there when the file was
-// inspected.
+// agreement compares the hash of a compressed file at the offset of p with that of p.
 func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Content {
 	switch m, looked := x.Marks[p.offset]; {
 	case !looked:
@@ -142,9 +134,8 @@ func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Cont
 	return identity.Differs
 }
 
-// places returns the offsets at which an inspection takes hashes of the compressed file p: those
-// for which a generation that p may contain has one. heads are the hashes of the beginning of p.
-// The offsets are in order, each once.
+// places returns the offsets, in order, at which an inspection takes hashes of a compressed file:
+// those for which a generation that it may contain has one. heads are of its beginning.
 func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

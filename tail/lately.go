@@ -35,9 +35,8 @@ const (
 	lateReads = 1 << 15 // that are known at most; of files of one line there may be more in the ring
 )
 
-// put stores the last bytes of data, which was read at the offset of the file f, and at most
-// lateMost of them. They replace the oldest bytes in the ring, which is of a fixed size; reads that
-// lost bytes by that are dropped.
+// put stores the last bytes of data, at most lateMost, which was read at the offset of the file f.
+// They replace the oldest bytes in the ring.
 func (l *lately) put(f record.File, offset int64, data []byte) {
 	cut := max(len(data)-lateMost, 0)
 	data, offset = data[cut:], offset+int64(cut)
@@ -72,9 +71,8 @@ func (l *lately) before(f record.File, end int64) []byte {
 	return bytes.Join(parts, nil)
 }
 
-// lateEnd returns the place (an offset with the hash of the bytes before it) at an offset. late are
-// the bytes that were read just before the offset position. False: late does not reach back that
-// far, or the offset is after position.
+// lateEnd returns the place at an offset. late are the bytes before the offset position. False:
+// they do not reach back that far, or the offset is after position.
 func lateEnd(late []byte, position, offset int64) (place, bool) {
 	n := int64(len(late)) - (position - offset)
 	if n < min(offset, record.MarkLen) || offset > position {
@@ -83,10 +81,8 @@ func lateEnd(late []byte, position, offset int64) (place, bool) {
 	return place{offset, fingerprint.MarkOf(late[max(n-record.MarkLen, 0):n])}, true
 }
 
-// endsLate reports whether f may be a copy of another file that lacks the end of it. late
-// holds the last bytes that were read of the other file, up to the offset position; size is
-// the size of f. It compares the end of f with the bytes of late before the offset size.
-// The place is that offset with its mark.
+// endsLate compares the end of f, which has size bytes, with the bytes of late before that offset.
+// late are the bytes that were read of another file before the offset position.
 func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bool) {
 	p, ok := lateEnd(late, position, size)
 	if !ok {
@@ -98,9 +94,8 @@ func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bo
 	return p, err == nil && bytes.Equal(b, late)
 }
 
-// keepLate stores, with a generation that ends by a truncation, the bytes that were read
-// of it last. If all generations together store too much, the oldest lose theirs. The
-// caller holds mu.
+// keepLate stores, with a generation that ends by a truncation, the bytes that were read of it
+// last. If all store too much, the oldest lose theirs. The caller holds mu.
 func (t *Tailer) keepLate(k *known, late []byte) {
 	k.own().late = late
 	t.lates = append(t.lates, k)
@@ -130,8 +125,7 @@ type place struct {
 // trailLen is how many places are kept; one is added by a turn at most.
 const trailLen = 64
 
-// add stores an offset and its mark (the hash of the bytes before it); 0: the mark is not known,
-// and nothing is stored. When the trail is full, every second of the older places is dropped.
+// add stores a place; nothing if the mark is not known.
 func (t *trail) add(offset int64, mark record.Mark) {
 	if n := len(*t); mark == 0 || n > 0 && (*t)[n-1].offset == offset {
 		return

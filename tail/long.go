@@ -35,8 +35,9 @@ type long struct {
 // from its start.
 func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
-	if c.Parts {
-		r.meetParts(c)
+	if c.Parts { // its first line is all before the place where the look goes on
+		first := record.Span{Start: r.offset, End: r.long.at}
+		r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
 	}
 	if r.z != nil {
 		r.long.head = bytes.Clone(data[:min(keptHead, len(data))])
@@ -154,13 +155,6 @@ type parts struct {
 // part more often ends there, and what follows is another.
 const mostRuns = 1 << 16
 
-// meetParts begins to skip a too long message of a container log, whose first line c has: it notes the
-// stream of the message and the range of that line. passParts then looks for the end.
-func (r *reader) meetParts(c *format.Chunk) {
-	first := record.Span{Start: r.offset, End: r.long.at}
-	r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
-}
-
 // passParts searches for the end of a too long message of a container log and stores only the
 // ranges of its lines; lines of other streams may be between them. At the end, or with too many
 // ranges, endParts writes the message to quarantine. It returns again if there is more to search,
@@ -232,8 +226,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 	var head []byte
 	for _, run := range p.runs {
 		have := len(head)
-		head = slices.Grow(head, int(min(run.Len(), most-int64(have))))
-		head = head[:have+int(min(run.Len(), most-int64(have)))]
+		head = append(head, make([]byte, min(run.Len(), most-int64(have)))...)
 		if _, err := fingerprint.ReadFull(r.src(), head[have:], run.Start); err != nil {
 			return idle, err
 		}

@@ -83,15 +83,7 @@ func (x *looking) add(in *input, path string, size int64, err error) {
 // opens the file and closes it at once. Reasons against are, for example, missing permission, or
 // another input of the same route that reads the file.
 func (x *looking) meet(in *input, path string) {
-	if x.own.Names(path) {
-		x.add(in, path, 0, errOwn)
-		return
-	}
-	st, err := statPath(path)
-	if err == nil && !st.regular { // opening it may do something
-		err = errKind(st)
-	}
-	if err != nil {
+	if _, err := statMatch(x.own, path); err != nil { // opening it may do something
 		x.add(in, path, 0, err)
 		return
 	}

@@ -592,7 +592,7 @@ func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 	s := w.scanners[r.in]
 	if s == nil {
 		var err error
-		if s, err = r.in.scanner(); err != nil {
+		if s, err = format.New(r.in.options()); err != nil {
 			return nil, err
 		}
 		w.scanners[r.in] = s

@@ -12,7 +12,6 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
-	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -374,15 +373,6 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 
 // isCut reports whether a file is a compressed one that breaks off.
 func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
-
-// headOfReader returns the head (a hash of the first bytes) of a reader's file; of a compressed
-// file, that of its content. The zero head: the file is too short for one.
-func headOfReader(r *reader) (record.Head, error) {
-	if r.z != nil && r.z.head.Len > 0 {
-		return r.z.head, nil
-	}
-	return fingerprint.HeadOf(r.src(), r.size)
-}
 
 // sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
 // the size that the inspection found.

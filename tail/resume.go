@@ -56,8 +56,7 @@ func (k *known) setFile(of *files, f record.File) { k.of, k.id, k.generation = o
 // newKnown returns a generation of which nothing was read.
 func newKnown() *known { return &known{past: &uneventful} }
 
-// own returns the rarely used facts of a generation (its past) for writing. Generations without any
-// share one value, so own makes one for k first.
+// own returns the past of a generation for writing. The caller holds mu.
 func (k *known) own() *past {
 	if k.past == nil || k.past == &uneventful {
 		k.past = new(past)
@@ -65,9 +64,7 @@ func (k *known) own() *past {
 	return k.past
 }
 
-// moveTo notes up to which offset a generation was read; mark is the hash of the bytes before the
-// offset. The position before is added to the trail, by which a shorter copy of the file is
-// recognized.
+// moveTo notes up to which offset a generation was read, with the mark there.
 func (k *known) moveTo(offset int64, mark record.Mark) {
 	if offset > k.position && k.mark != 0 {
 		k.own().trail.add(k.position, k.mark)
@@ -75,8 +72,7 @@ func (k *known) moveTo(offset int64, mark record.Mark) {
 	k.position, k.mark = offset, mark
 }
 
-// places returns the offsets at which reading stood, with the hashes of the bytes before them, up
-// to the position. The caller owns the slice.
+// places returns the trail with the position at its end. The caller owns the slice.
 func (k *known) places() trail {
 	all := slices.Clone(k.trail)
 	all.add(k.position, k.mark)
@@ -90,10 +86,9 @@ func (k *known) revive() {
 	}
 }
 
-// recall loads what the journal remembers of the generations of an input. states has them in the
-// order of their files and generations. A generation whose file the journal lost in a power cut is
-// of the same file as the one before if both have the same id; otherwise it is found later by its
-// id (see claim).
+// recall loads what the journal remembers of the generations of an input, in the order of their
+// files and generations. One whose file the journal lost in a power cut is of the same file as the
+// one before if both have the same id; else it is found later by its id (see claim).
 func (in *input) recall(states iter.Seq[State]) {
 	var before *known // the generation before, of the same file or another
 	for s := range states {
@@ -147,8 +142,7 @@ type match struct {
 }
 
 // recognise finds out whether the open file s continues a known generation, is a copy of one, or is
-// new. The match has the verdict and the generation. quiet is how long the verdict may remain
-// undecided since the file was first found.
+// new. quiet is how long that may remain undecided since the file was first found.
 func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	t.mu.Lock()
 	in.claim(s.f.Name(), s.node, s.handle)
@@ -187,9 +181,9 @@ func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
 	return m
 }
 
-// likest compares a file with the candidates, by compare, and returns the strongest verdict, at
-// once if one says that the file, or part of it, needs no reading. late reports whether a finding
-// may not remain undecided any longer. Without candidates the file is its own, with of nil.
+// likest compares a file with the candidates and returns the strongest verdict, at once if one says
+// that the file, or part of it, needs no reading. late reports whether a finding may not remain
+// undecided.
 func likest(candidates []*candidate, late func(finding) bool, compare func(*candidate) finding) (m match) {
 	for _, c := range candidates {
 		f := compare(c)
@@ -206,7 +200,7 @@ func likest(candidates []*candidate, late func(finding) bool, compare func(*cand
 }
 
 // noteIntact remembers, for the rest of the scan, which of the compared files still had what was
-// read of them, so that this is not checked for each file that is compared with them.
+// read.
 func (t *Tailer) noteIntact(compared []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,7 +212,7 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 }
 
 // sameFile returns the generation that was read under the inode of the file s, if no reader has it;
-// nil: there is none. scan is the number of the scan under way. The caller holds mu.
+// nil: there is none. The caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	switch k := in.byNode.get(s.node); {
 	case k == nil, in.doubted(s.node) != nil: // what was doubted is compared as a new file is
@@ -241,9 +235,9 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 	return nil
 }
 
-// alike returns, as candidates, the known generations that begin with the same bytes as the file s.
-// Thousands of files that are being read may have the same content up to the same offset; of these
-// it returns one. scan is the number of the scan under way. The caller holds mu.
+// alike returns the generations that begin with the same bytes as the file s. Of those that are
+// being read and have the same content up to the same offset, which may be thousands, it returns
+// one. The caller holds mu.
 func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	told := make(map[place]bool)
 	for _, h := range s.heads {
