@@ -1,10 +1,12 @@
 package tail
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
@@ -133,4 +135,212 @@ func (t *Tailer) continues(k *known, path string) bool {
 		return false
 	}
 	return identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
+}
+
+// A file can be made and rotated away between two looks, or while nobody looks, to
+// a name that no pattern matches. The file that was rotated before it was read, and
+// shows the form of such names; if it was deleted since, they begin as its own.
+
+// rotated is a file that is gone from its path.
+type rotated struct {
+	info  record.FileInfo
+	since time.Time // it was at its path at that time; zero: nobody knows
+	looks int       // that were taken beside it
+}
+
+// mostLooks is how often is looked beside a file: names can change under the eyes
+// of the first look.
+const mostLooks = 3
+
+// findRotated looks for files that were rotated after a file that was just rotated or deleted, and
+// that no scan has found under a matching name. It looks several times beside each such file, once
+// in a scan, since names can change during a look.
+func (t *Tailer) findRotated(in *input) {
+	w := finder.NewLook()
+	for _, g := range take(t, &in.rotated) {
+		path, _ := in.folders.findNode(g.info)
+		if path != g.info.Path {
+			t.findSiblings(in, w, g, path)
+		}
+		if g.looks++; g.looks < mostLooks {
+			t.locked(func() { in.rotated = append(in.rotated, g) })
+			t.rescanSoon()
+		}
+	}
+}
+
+// findSiblings starts to read files beside a rotated one (was) that were rotated after it: they
+// are younger, no input knows them, and their names have the same form. Otherwise a second
+// rotation before the next scan would lose them. path is where the rotated file is now; empty:
+// it is gone.
+func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
+	at := was.info.Paths()
+	if path != "" {
+		at = slices.DeleteFunc(at, func(p string) bool { return filepath.Dir(p) != filepath.Dir(path) })
+	}
+	if len(at) == 0 {
+		return // it was moved to another folder
+	}
+	dir, old := filepath.Split(at[len(at)-1])
+	isLike := finder.RotatedFrom(old, unpackedName)
+	if path != "" {
+		isLike = finder.Like(old, filepath.Base(path))
+	}
+	// Where a link leads elsewhere by now, the file that was made last still has the old name.
+	isLeft := was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.reads(dir+old)
+	isOne := func(name string) bool { return isLike(name) || isLeft && name == old }
+	type sibling struct {
+		path string
+		node node
+	}
+	var found []sibling
+	for _, e := range w.Beginning(filepath.Clean(dir), finder.Stem(old)) {
+		if !e.Type.IsRegular() || !isOne(e.Name) || in.Excludes(dir+e.Name) || t.isOfAnother(in, dir+e.Name) {
+			continue
+		}
+		if n, ok := t.strangerSince(in, dir+e.Name, was); ok {
+			found = append(found, sibling{dir + e.Name, n})
+		}
+	}
+	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.node.birth, b.node.birth) })
+	for _, s := range found {
+		t.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
+		if hasPackedName(s.path) {
+			t.locked(func() { in.behind[s.node] = s.path }) // so it is read when it was inspected, although no pattern matches
+		}
+		t.adopt(in, s.path, true)
+	}
+}
+
+// unpackedName returns a name without the suffix that compressing adds.
+func unpackedName(name string) string {
+	if hasPackedName(name) {
+		return finder.Stem(name)
+	}
+	return name
+}
+
+// isOfAnother reports whether a path is one that another input reads.
+func (t *Tailer) isOfAnother(in *input, path string) bool {
+	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
+}
+
+// strangerSince reports whether the file at path was created after the rotated file was, is not
+// known to the input, and is not a copy of a known file. It also returns the inode of the file. If
+// the file cannot be opened, the answer is false.
+func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool) {
+	isOne := func(st status) bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		made := st.birth
+		if hasPackedName(path) { // created later than its content, whose time of change it keeps
+			made = min(made, st.mtime)
+		}
+		return in.readers.Get(st.node) == nil && in.byNode.get(st.node) == nil && made > was.info.Birth &&
+			(was.since.IsZero() || st.birth >= was.since.Add(-time.Second).UnixNano()) // the clock of files may be a little behind
+	}
+	if st, err := statPath(path); err != nil || !isOne(st) {
+		return node{}, false
+	}
+	f, st, err := openFile(path)
+	if err != nil {
+		return node{}, false
+	}
+	defer f.Close()
+	s := newSample(f, st, "")
+	var alike, longer []*candidate
+	t.locked(func() { alike, longer = in.alike(s, t.scanNo), in.longer(s, t.scanNo) })
+	if !isOne(st) || slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
+		return node{}, false
+	}
+	isCopy := func(c *candidate) bool { // it has nothing that is not in c, as far as can be told
+		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
+	}
+	return st.node, !slices.ContainsFunc(alike, isCopy)
+}
+
+// goesOnAs reports whether the file s is not empty and seems to be the beginning of the candidate's
+// file, also beyond the offset up to which that was read: the last bytes of s are at the same place
+// in it.
+func (c *candidate) goesOnAs(s *sample) bool {
+	_, holds := c.holds(s)
+	return holds && s.size > 0
+}
+
+// mayBeCut reports whether a file may be a copy of the candidate that was made before a
+// truncation in an earlier run: it begins in the same way, is shorter, and its name begins
+// with that of the candidate. A file that was created at or after the last write to the
+// original is none.
+func (c *candidate) mayBeCut(in *input, s *sample) bool {
+	if c.latest || c.reader != nil || s.size >= c.end() || !isNameOf(s.f.Name(), c.info) {
+		return false
+	}
+	path, ok := in.folders.findNode(c.info)
+	if !ok {
+		return false
+	}
+	st, err := statPath(path)
+	return err == nil && s.born() < st.mtime
+}
+
+// longer returns, as candidates, the generations whose head (the hash of the first bytes) needs
+// more bytes than the file s has: s may be a copy from when such a file was shorter. scan is the
+// number of the scan under way. The caller holds mu.
+func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
+	for k := range in.known.All() {
+		if int64(k.info.Head().Len) > s.size {
+			c := k.candidate(scan)
+			c.trail = k.places()
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// heldAll reports whether all bytes of a file were read from the candidate. That only its
+// first bytes were proves nothing: most files of an application begin alike.
+func (c *candidate) heldAll(s *sample) bool {
+	if at, holds := c.trail.within(s.f, s.size); holds && at.offset == s.size {
+		return true
+	}
+	_, proved := c.provedEnd(s)
+	return proved
+}
+
+// A file can be made and renamed, to a name that no pattern matches, before anybody
+// has looked. Events tell that it was where a pattern matched.
+
+// noteRename stores a rename that an event has reported, for the next scan. If too many are stored,
+// it is dropped.
+func (t *Tailer) noteRename(from, to string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.renames) < atOnce {
+		t.renames = append(t.renames, finder.Rename{From: from, To: to})
+	}
+}
+
+// meetRenamed reads files that were renamed before a scan found them, from a path that a pattern
+// matches to one that none does.
+func (t *Tailer) meetRenamed() {
+	wanted := func(path string) bool {
+		return slices.ContainsFunc(t.inputs, func(in *input) bool { return in.spec.Hears(path) })
+	}
+	for to, was := range t.origins.Follow(take(t, &t.renames), time.Now(), wanted) {
+		for _, in := range t.inputs {
+			if in.spec.Hears(was) && !in.spec.Matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
+				t.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
+				t.meet(in, to, true)
+			}
+		}
+	}
+}
+
+// isKnown reports whether a path need not be read: no regular file is there, or the input knows the
+// file already.
+func (t *Tailer) isKnown(in *input, path string) bool {
+	st, err := statPath(path)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return err != nil || !st.regular || in.readers.Get(st.node) != nil || in.byNode.get(st.node) != nil
 }
