@@ -26,9 +26,8 @@ type absence struct {
 	left    bool  // its path is gone, or names another file
 }
 
-// look finds out whether the file of an absent reader still has a name (deleted), and whether its
-// path is missing or names another file (left). If the path cannot be examined, left is false.
-// Another goroutine may close a.f meanwhile; deleted then stays as it was.
+// look finds out whether the file of an absent reader still has a name. If the path cannot be
+// examined, left is false. Another goroutine may close a.f meanwhile; deleted then stays.
 func (a *absence) look() {
 	if a.f != nil {
 		if st, err := statFile(a.f); err == nil {
@@ -40,10 +39,9 @@ func (a *absence) look() {
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// miss handles the files that the scan w did not find. For each such reader it looks whether the
-// file was renamed or deleted, and the tracker decides what follows. Files that may be copies are
-// compared once more by their open descriptors. Generations whose file has been missing for longer
-// than forget_after are forgotten.
+// miss handles the files that the scan w did not find: the tracker decides about those with a
+// reader, files that may be copies are compared by their descriptors, and generations without a
+// file are forgotten after forget_after.
 func (t *Tailer) miss(in *input, w *finder.Walk) {
 	absent, vanished := t.absent(in, w)
 	for _, s := range vanished {
@@ -73,9 +71,8 @@ func (t *Tailer) miss(in *input, w *finder.Walk) {
 	}
 }
 
-// absent returns the readers, and the open files that may be copies (vanished), that the scan w did
-// not find although it could examine their folders. It forgets compressed files that the scan did
-// not find.
+// absent returns the readers, and the open files that may be copies, that the scan w did not find.
+// It forgets such compressed files.
 func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +97,8 @@ func (t *Tailer) beganScan(scan uint32) time.Time {
 	return time.Time{}
 }
 
-// rotatedAway counts and logs that the file of r is gone from its path. It also notes the file for
-// findRotated, which looks for files that were rotated after it. The caller holds mu.
+// rotatedAway counts and logs that the file of r is gone from its path, and notes it for
+// findRotated. The caller holds mu.
 func (t *Tailer) rotatedAway(r *reader) {
 	info := r.k.info.Info()
 	info.Path = r.path()
@@ -111,9 +108,8 @@ func (t *Tailer) rotatedAway(r *reader) {
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path(), "bytes", r.shown.size-r.k.position)
 }
 
-// longMissing returns the generations that have had no reader for longer than forget_after; w is
-// the scan that has just ended. The time begins at the first scan that finds a generation without a
-// reader, and begins again if the folder of its file cannot be examined. The caller holds mu.
+// longMissing returns the generations that have had no reader since a scan at least forget_after
+// ago. The time begins again if the folder cannot be examined. The caller holds mu.
 func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	now := time.Now()
 	for k := range in.known.All() {
@@ -130,9 +126,8 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	return all
 }
 
-// forgot removes a generation from memory and reports whether it did. It does not if the generation
-// has a reader by now, or if its file exists (there) and it is the newest generation of it. In the
-// second case it does not count as missing any more.
+// forgot removes a generation from memory and reports whether it did: not if it has a reader, or if
+// its file exists (there) and it is the newest of it, which then does not count as missing.
 func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,8 +156,8 @@ func (r *reader) pins() int64 {
 	return max(r.pinned, r.shown.size)
 }
 
-// boundPinned closes the deleted files of an input that were written to the longest time ago, while
-// its deleted files together take more space than max_pinned_deleted. The caller holds mu.
+// boundPinned abandons the deleted files of an input, those first that were written to the longest
+// time ago, while all take more space than max_pinned_deleted. The caller holds mu.
 func (t *Tailer) boundPinned() {
 	for _, in := range t.inputs {
 		var pinned int64
@@ -204,8 +199,8 @@ func (t *Tailer) abandon(r *reader) {
 		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }
 
-// closeIdle closes the file of a reader, which opens it again for its next turn. A file that was
-// deleted or has left its path stays open, since it may not be found again. The caller holds mu.
+// closeIdle closes the file of a reader until its next turn, unless it may not be found again. The
+// caller holds mu.
 func (t *Tailer) closeIdle(r *reader) {
 	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() {
 		t.shut(r)
@@ -238,9 +233,8 @@ func allowed(want int) int {
 	return min(want, max(soft-keptBack, soft/2))
 }
 
-// boundOpen sets how many files may be open now. It logs once that a limit of the process makes
-// that fewer than configured, so that files are opened only for their turns (turns). The caller
-// holds mu.
+// boundOpen sets how many files may be open now, and logs once that a limit of the process makes
+// that too few. The caller holds mu.
 func (t *Tailer) boundOpen() {
 	most := allowed(t.o.OpenFiles)
 	t.most = most
@@ -287,10 +281,8 @@ func (t *Tailer) spareOthers() bool {
 	return true
 }
 
-// isUnchanged reports, by a look at its path, whether a closed file is still as it was when it was
-// read to its end. Then the file need not be opened. It returns false if the turn has more to do
-// than to read on: the file was deleted or renamed, the run is --once, or bytes before the offset
-// are to be compared.
+// isUnchanged reports, by a look at its path, whether a closed file is as it was when it was read
+// to its end, and the turn has nothing else to do, so that it need not be opened.
 func (w *worker) isUnchanged(r *reader) bool {
 	path, life := w.job.path, w.job.life
 	wanted := life.IsGone() || life.IsDeleted() || w.job.moved || life.IsDraining()

@@ -41,8 +41,7 @@ func (w *worker) isQuiet(r *reader) bool {
 }
 
 // isReplaced reports whether a file was renamed to a path that a pattern matches too, and another
-// file that is being read is at its first path. Nothing is written to the renamed file any more, as
-// a rule. The caller holds mu.
+// that is being read is at its first path: as a rule nothing is written to it. The caller holds mu.
 func (t *Tailer) isReplaced(r *reader) bool {
 	first := r.k.info.Info().First
 	return r.path() != first && some(t.byPath.Get(first), func(o *reader) bool {
@@ -54,10 +53,8 @@ func (t *Tailer) isReplaced(r *reader) bool {
 // without waiting for that.
 func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
 
-// atEnd decides what a reader does at the end of its file, and returns the outcome of its turn. The
-// reader waits for growth (idle), for the next file of a container log, or until all records are
-// safe (awaitSafe). A file that has left its path, was read to its end and did not grow for
-// rotate_quiet is closed. A run --once has finished with the file.
+// atEnd decides what a reader does at the end of its file. A file that has left its path is closed
+// when it did not grow for rotate_quiet and all its records are safe.
 func (w *worker) atEnd(r *reader) after {
 	t := w.t
 	if t.awaitsNext(r) {
@@ -86,9 +83,8 @@ func (w *worker) atEnd(r *reader) after {
 	return closed
 }
 
-// seeIfRotated asks for a scan if the path of a file leads to another file or to none: the next
-// rotation may come before the next periodic scan. It does nothing if the kernel reports such
-// changes (heard).
+// seeIfRotated asks for a scan if the path of a file does not lead to it and no event tells of
+// that: the next rotation may come before the next periodic scan.
 func (w *worker) seeIfRotated(r *reader) {
 	if w.job.heard {
 		return
@@ -99,8 +95,7 @@ func (w *worker) seeIfRotated(r *reader) {
 }
 
 // shrunk handles a file that seems shorter than what was read of it. It compares the content,
-// because network file systems report wrong sizes. It returns idle if the bytes before the offset
-// are still there or cannot be read now; otherwise the file was truncated.
+// because network file systems report wrong sizes.
 func (w *worker) shrunk(r *reader) (after, error) {
 	m, err := fingerprint.MarkAt(r.src(), r.offset)
 	switch {
@@ -124,9 +119,8 @@ func (w *worker) lose(r *reader) after {
 	return closed
 }
 
-// passOld skips the bytes of a file that are not to be read: for start_at: end, those that the file
-// had when it was found, up to the last complete record; of a copy, all that was read of the
-// original.
+// passOld skips the bytes of a file that are not to be read: for start_at: end, those before the
+// last record that was complete when it was found; of a copy, all that was read of the original.
 func (w *worker) passOld(r *reader) error {
 	pos, mark, err := w.oldEnd(r)
 	if err != nil {
@@ -145,9 +139,7 @@ func (w *worker) passOld(r *reader) error {
 	return nil
 }
 
-// oldEnd returns the offset at which reading begins in a file whose beginning passOld skips, and
-// the mark there (a hash of the bytes before it): after the last record that ends within the first
-// r.old bytes.
+// oldEnd returns the offset, with its mark, up to which passOld skips.
 func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
 	case r.z != nil && r.old == r.size:
@@ -199,9 +191,8 @@ func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
 	return 0, nil
 }
 
-// restart begins a new generation of a file that was truncated or replaced: the file is read from
-// its start. Records that were handed over belong to the old generation. why is the reason for the
-// log. Bytes that were seen before the truncation and not read are counted and logged.
+// restart begins a new generation of a file that was truncated or replaced. Bytes that were seen
+// before and not read are counted and logged. why is for the log.
 func (w *worker) restart(r *reader, why string) (after, error) {
 	unread := max(r.highest-r.offset, 0)
 	log := w.t.o.Logger.Info // as copytruncate does it each night
@@ -213,8 +204,8 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	return again, w.renew(r)
 }
 
-// renew ends the current generation of a reader's file, because the file was truncated or rewritten, and
-// begins a new one at offset 0, which it registers in the journal. An error is one of reading the file.
+// renew ends the current generation of a reader's file and begins a new one at offset 0, which it
+// registers in the journal. An error is one of reading the file.
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
 	was, info := r.file, r.info
@@ -228,9 +219,7 @@ func (w *worker) renew(r *reader) error {
 	return w.register(r)
 }
 
-// retire ends the reading of a generation of a file. It records how far the generation was read,
-// so that its content is recognized under another name; left says how the file left its path
-// (deleted, renamed, or not known).
+// retire is retired, and tells the journal.
 func (w *worker) retire(r *reader, left departure) {
 	r.info.Size = r.high
 	w.t.locked(func() { w.t.retired(r, left) })
@@ -240,8 +229,8 @@ func (w *worker) retire(r *reader, left departure) {
 }
 
 // retired notes how far a generation was read, so that its content is recognized under another
-// name, and that r is not its reader any more. left says how the file left its path (deleted,
-// renamed, no longer wanted, or not known). The caller holds mu.
+// name, and that r is not its reader any more. left says how the file left its path. The caller
+// holds mu.
 func (t *Tailer) retired(r *reader, left departure) {
 	if left.unwanted {
 		r.info.Path = r.path()
@@ -262,9 +251,8 @@ func (t *Tailer) retired(r *reader, left departure) {
 	}
 }
 
-// nextGeneration ends the generation of a file that was truncated or rewritten, and gives the
-// reader the next one. It also has copies of the old content looked for. late is what was read
-// last of the old generation, with which a copy is compared.
+// nextGeneration gives the reader of a file that was truncated or rewritten the next generation,
+// and has copies of the old content looked for. late is what was read of that last.
 func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -295,9 +283,8 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.apply(r, tracker.Renewed{})
 }
 
-// nextOf returns the generation that comes after was, the newest one of its file. The number of an
-// earlier generation is not used again, although it may have been forgotten: the journal and the
-// service still have ranges of that one. The caller holds mu.
+// nextOf returns the generation after was, the newest of its file. No number is used again, also if
+// it was forgotten: the journal and the service still have ranges of it. The caller holds mu.
 func (in *input) nextOf(was record.File) record.File {
 	f := in.file(was.ID, was.Generation+1)
 	for in.known.Get(f) != nil {
@@ -311,8 +298,8 @@ func nodeOf(i record.FileInfo) node { return node{dev: i.Dev, ino: i.Inode, birt
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
 
-// readRests reads deleted files to their end at a stop, until ctx ends, since no later run could
-// find them. It counts and logs bytes that are lost because they were not read in time.
+// readRests reads deleted files to their end at a stop, until ctx ends: no later run could find
+// them. Bytes that were not read in time are counted and logged.
 func (t *Tailer) readRests(ctx context.Context) {
 	files, done := t.findRests()
 	if len(files) > 0 {
@@ -333,9 +320,8 @@ func (t *Tailer) readRests(ctx context.Context) {
 	}
 }
 
-// findRests prepares a stop: it gives turns to the readers of deleted files (files), whose unread
-// bytes no later run could find, and from now on to no others. done is closed when all of these are
-// read to their end.
+// findRests prepares a stop: from now on only readers of deleted files have turns. done is closed
+// when these are read to their end.
 func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

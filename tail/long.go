@@ -29,10 +29,9 @@ type long struct {
 	head    []byte // its beginning, where to go back for it would cost much
 }
 
-// meetLong begins to skip a record that does not end within one read. c is what the scan says of
-// the record, and data begins with it. passLong then looks for its end. Of a compressed file the
-// beginning of the record is kept in memory, since reading it again means to decompress the file
-// from its start.
+// meetLong begins to skip a record that does not end within one read, of which data is the
+// beginning. Of a compressed file that is kept in memory, since reading it again would decompress
+// all before it.
 func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
 	if c.Parts { // its first line is all before the place where the look goes on
@@ -48,11 +47,9 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 	}
 }
 
-// passLong skips up to 1 MiB of a record that is too long or damaged, and keeps nothing of
-// it in memory. At the end of the record it puts the beginning into quarantine. It returns
-// again if there is more to skip, and idle if the rest is not written yet. last says that
-// the file grows no more, so its end is the end of the record too. For a record of several
-// lines it does the same by passParts and endParts.
+// passLong skips up to 1 MiB of a record that is too long or damaged, and at its end puts its
+// beginning into quarantine. It returns idle if the rest is not written yet. last says that the
+// file grows no more, so its end is the end of the record too.
 func (w *worker) passLong(r *reader, last bool) (after, error) {
 	switch {
 	case r.long.parts != nil && r.long.ended:
@@ -96,8 +93,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 }
 
 // endLong writes the beginning of the skipped record to quarantine, and moves the reader to its
-// end. It returns again; or idle and an error if a read failed or quarantine does not take the
-// record.
+// end. The error is one of reading or of quarantine.
 func (w *worker) endLong(r *reader) (after, error) {
 	head := r.long.head
 	if want := min(keptHead, r.long.at-r.offset); int64(len(head)) < want {
@@ -121,8 +117,8 @@ func (w *worker) endLong(r *reader) (after, error) {
 	return again, nil
 }
 
-// rejectLong writes a record that is too long or damaged to quarantine, and counts and logs it. The
-// record has length bytes at the offset in the file; head is its beginning, which quarantine keeps.
+// rejectLong writes a record of length bytes that is too long or damaged to quarantine, and counts
+// and logs it. head is its beginning.
 func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, message string) error {
 	if err := w.register(r); err != nil {
 		return err
@@ -155,10 +151,8 @@ type parts struct {
 // part more often ends there, and what follows is another.
 const mostRuns = 1 << 16
 
-// passParts searches for the end of a too long message of a container log and stores only the
-// ranges of its lines; lines of other streams may be between them. At the end, or with too many
-// ranges, endParts writes the message to quarantine. It returns again if there is more to search,
-// and idle if the rest is not written yet. last says that the file does not grow any more.
+// passParts looks for the end of a too long message of a container log, and keeps only the ranges
+// of its lines, between which others may be. It returns as passLong does.
 func (w *worker) passParts(r *reader, last bool) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
@@ -205,10 +199,9 @@ func (p *parts) add(own []format.Piece, at int64) {
 	}
 }
 
-// endParts writes a too long message to quarantine, with its beginning, and marks the ranges of its
-// lines as ranges to skip, in the journal too. Then the reader goes on at its offset with the lines
-// of other streams between them. It returns again; or idle and an error of reading or of
-// quarantine.
+// endParts writes a too long message to quarantine, and marks the ranges of its lines as ranges to
+// skip, in the journal too. The reader goes on at its offset with the lines of other streams
+// between them.
 func (w *worker) endParts(r *reader) (after, error) {
 	p := r.long.parts
 	if len(p.runs) == 0 {

@@ -48,9 +48,8 @@ func (in *input) textLen(data []byte, at int64) int {
 	return format.TextLen(data, at, in.encoding)
 }
 
-// reviewNULs checks whether text was written where the reader has found NUL bytes (r.nuls). A
-// program that reserved space in the file fills it from its start, and a memory-mapped file does
-// not change its size by that.
+// reviewNULs checks whether text was written where NULs were found: a program that reserved space
+// fills it from its start, and by mmap without a change of the size.
 func (r *reader) reviewNULs() {
 	switch {
 	case r.nuls.at > r.size:
@@ -68,11 +67,10 @@ func (r *reader) reviewNULs() {
 // besideNULs is the most bytes of a read where NULs are known to follow.
 const besideNULs = 64 << 10
 
-// withNULs decides what to do with data that ends in NUL bytes. The data has all bytes, and the
-// NULs begin after the first n. over says that nothing more will be written to the file. frame is
-// the number of bytes to scan for records: only n while the NULs reach the end of the file, because
-// something may still be written in their place, else all. ok is false if the bytes after the NULs
-// have to be looked at first, or if there is nothing before the NULs and they are to be skipped.
+// withNULs decides what to do with data of all bytes that ends in NULs after the first n: frame is
+// how many are scanned, only n while something may still be written in their place. over says that
+// nothing more will be. ok is false if what follows has to be looked at first, or if the NULs are
+// to be skipped.
 func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	if from := r.offset + int64(n); r.nuls.from != from || r.nuls.at == 0 {
 		if r.nuls.text {
@@ -90,8 +88,7 @@ func (r *reader) withNULs(n, all int, over bool) (frame int, ok bool) {
 	return all, true
 }
 
-// meetNULs handles NUL bytes at the offset of the reader, such as a crash leaves in a log. It searches
-// for the text after them, and once it is found or the file ends, it skips them.
+// meetNULs handles NULs at the offset of the reader, such as a crash leaves in a log.
 func (w *worker) meetNULs(r *reader) (after, error) {
 	if !r.nuls.text && r.nuls.at < r.size {
 		return w.lookNULs(r)
@@ -99,8 +96,7 @@ func (w *worker) meetNULs(r *reader) (after, error) {
 	return w.passNULs(r)
 }
 
-// lookNULs searches for the end of the NUL bytes, at most 1 MiB in one turn, and notes in r.nuls how far
-// it came and whether text was found. It returns again, or idle with an error of reading.
+// lookNULs searches for the end of the NULs, at most 1 MiB in one turn.
 func (w *worker) lookNULs(r *reader) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	at := r.dataAt(r.nuls.at)
@@ -116,9 +112,8 @@ func (w *worker) lookNULs(r *reader) (after, error) {
 	return again, nil
 }
 
-// passNULs moves the reader over the NUL bytes at its offset, up to the text that lookNULs found or the
-// next range that needs no reading. They are logged, counted as read, and become safe without being
-// sent.
+// passNULs moves the reader over the NULs at its offset: they are logged, counted as read, and
+// become safe without being sent.
 func (w *worker) passNULs(r *reader) (after, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
@@ -143,8 +138,7 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	return again, nil
 }
 
-// tellNULs counts NUL bytes that are skipped, and logs the first stretch of them in a file. The
-// logged number includes the NULs of the stretch that are skipped next.
+// tellNULs counts NULs that are skipped, and logs the first stretch of them in a file.
 func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 	w.t.o.Contents.NULs(r.in.Name, bytes)
 	if r.holey {
@@ -190,9 +184,9 @@ func dataAt(f *os.File, at, size int64) int64 {
 // block is the least size of the blocks of a disk.
 const block = 4096
 
-// changed handles a file whose bytes before the offset have changed or are missing: a hole
-// was punched, whole blocks were removed at its start, or the file is read from its start.
-// why is for the log.
+// changed handles a file whose bytes before the offset have changed or are missing: a hole was
+// punched, whole blocks were removed at its start, or it is read from its start. why is for the
+// log.
 func (w *worker) changed(r *reader, why string) (after, error) {
 	if r.z == nil && punched(r.f, r.size, r.offset) {
 		mark, err := fingerprint.MarkAt(r.f, r.offset)
@@ -216,10 +210,9 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	return again, nil
 }
 
-// punched reports whether the bytes before pos have changed because another program punched a hole,
-// which reads as NULs. The hole begins at the start of the file and ends, at the border of a disk
-// block, among the bytes of which a mark of pos is made. size is the size of the file. If a read
-// fails, it returns false.
+// punched reports whether the bytes before pos read as NULs because another program punched a hole,
+// from the start of the file to a border of disk blocks among the bytes of which a mark of pos is
+// made.
 func punched(f *os.File, size, pos int64) bool {
 	b := make([]byte, min(pos, record.MarkLen))
 	if size < pos {
@@ -236,9 +229,8 @@ func punched(f *os.File, size, pos int64) bool {
 // mostShifts is how many places are looked at for the bytes before the offset.
 const mostShifts = 4096
 
-// shifted returns where the reader's offset is now in a file from which whole disk blocks before
-// the offset were removed. It looks for the bytes before the offset (by their hash) at lower
-// offsets. 0: they are nowhere, or in more than one place.
+// shifted returns where the bytes before the offset are in a file from which whole disk blocks were
+// removed. 0: they are nowhere, or in more than one place.
 func (r *reader) shifted() (to int64) {
 	if r.mark == 0 || r.z != nil {
 		return 0
@@ -269,8 +261,8 @@ func (r *reader) shifted() (to int64) {
 // besideShift is how far around a place its bytes are looked for again.
 const besideShift = 64 << 10
 
-// repeatsAt reports whether the bytes before at also lie elsewhere near at, or that this
-// cannot be told. Bytes that repeat do not prove where the offset is.
+// repeatsAt reports whether the bytes before at also lie near it, or that this cannot be told: then
+// they do not prove where the offset is.
 func (r *reader) repeatsAt(at int64) bool {
 	mark := make([]byte, min(at, record.MarkLen))
 	start := at - int64(len(mark))

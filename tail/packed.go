@@ -48,10 +48,9 @@ func hasPackedName(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-// packing returns how an open file is compressed, by its first bytes; Plain: it is not. A file that
-// is too short to tell (Unknown) counts as compressed only if its name says so. With compressed:
-// never, a file counts as compressed by its name alone, so that none with such a name is read as
-// plain text.
+// packing returns how an open file is compressed, by its first bytes. One that is too short to tell
+// counts as compressed only by its name. With compressed: never, a compressed name makes it so, so
+// that none is read as plain text.
 func (in *input) packing(f *os.File, path string) archive.Kind {
 	var b [4]byte
 	n, err := f.ReadAt(b[:], 0)
@@ -69,11 +68,9 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 	return how
 }
 
-// meetPacked handles a compressed file that a scan has found and no reader has: it notes the file,
-// or renews the note, and takes the next step with it (see advance). f is the open file, which
-// stays the caller's, st its status and how its compression. gone says that no pattern matches the
-// path. Such a file is also noted with compressed: never, to find out whether unread bytes of
-// another file are lost in it.
+// meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
+// advance). f stays the caller's. gone says that no pattern matches the path: with compressed:
+// never it is noted only then, to find out whether unread bytes of another file are lost in it.
 func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
 	never := in.Compressed == "never"
 	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
@@ -105,10 +102,9 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 	t.tell(path, err)
 }
 
-// advance takes the next step with a compressed file. A file that is new or has changed is
-// inspected when it is quiet; an inspected one is read, waits for its original, or is ignored. A
-// file that was inspected by an earlier run and has not changed is read at once. The caller holds
-// mu.
+// advance takes the next step with a compressed file: it is inspected when it is quiet, unless an
+// earlier run has done that, and then read, left to wait for its original, or ignored. The caller
+// holds mu.
 func (t *Tailer) advance(p *packed) {
 	k := p.known()
 	switch {
@@ -212,8 +208,8 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 	}
 }
 
-// lookThrough inspects the compressed file p at path to its end. The error is archive.ErrChanged if
-// the file is not as p says, or changed during the inspection; or it is one of reading.
+// lookThrough inspects the compressed file p at path. The error is archive.ErrChanged if the file
+// is not as p says, or changed meanwhile; or it is one of reading.
 func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*archive.Facts, error) {
 	f, st, err := openFile(path)
 	if err != nil {
@@ -234,9 +230,8 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 	return x, err
 }
 
-// surveyed continues with a compressed file whose inspection has ended, with the facts x or with
-// err. The next step follows if it could be inspected. One that changed or was removed meanwhile is
-// left to the next scan. Any other error is logged.
+// surveyed continues with a compressed file whose inspection has ended. One that changed or was
+// removed meanwhile is left to the next scan. Any other error is logged.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
 	p.queued, p.facts = false, x
@@ -259,9 +254,8 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	}
 }
 
-// settle decides what is done with an inspected file: read it, wait for its original, or ignore it.
-// A file that breaks off first has to be quiet for longer, because its writer may go on. The caller
-// holds mu.
+// settle decides what is done with an inspected file. One that breaks off first has to be quiet for
+// longer, because its writer may go on. The caller holds mu.
 func (t *Tailer) settle(p *packed) {
 	p.waits, p.err = false, nil
 	if !t.compared {

@@ -32,10 +32,9 @@ type apart struct {
 
 var errNoPlace = errors.New("too many compressed files are being read")
 
-// openMessage reads the incomplete message of a container log at the end of the file of r, for the
-// reader of the next file, in which the message continues. It returns nil without an error if the
-// end of the file is not made of whole lines, or is longer than a record may be. The error is
-// errNoPlace if too many compressed files are open, or one of reading.
+// openMessage reads the open message at the end of r's file for the reader of the next. nil: that
+// end is no whole lines, or longer than a record may be. The error is errNoPlace if too many
+// compressed files are open, or one of reading.
 func (w *worker) openMessage(r *reader) (*partial, error) {
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
@@ -68,9 +67,8 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	return p, w.register(r) // in the journal, so that the message can be read again after a restart
 }
 
-// hasGrown reports whether one of the files has grown in which the message begins that r carries.
-// Then the reader of that file continues, and the message is read again. A file that was closed
-// because too many files were open is opened again; one that cannot be opened counts as not grown.
+// hasGrown reports whether one of the files has grown in which the message begins that r carries:
+// then it is read again. A file that cannot be opened counts as not grown.
 func (w *worker) hasGrown(r *reader) bool {
 	for p := r.carry; p != nil; p = p.from.carry {
 		o := p.from
@@ -88,8 +86,8 @@ func (w *worker) hasGrown(r *reader) bool {
 	return false
 }
 
-// take moves the readers of all files in which the message that r carries begins to the end of
-// these files, because the message is being handed over.
+// take moves the readers of all files in which the message that r carries begins to the ends of
+// these: it is being handed over.
 func (w *worker) take(r *reader) {
 	t := w.t
 	t.mu.Lock()
@@ -104,10 +102,8 @@ func (w *worker) take(r *reader) {
 	}
 }
 
-// readCarried reads the first record of a file that continues an incomplete message of the file
-// before. The message (carry) is put before the bytes of this file, and both are scanned as one
-// text. If nothing here continues the message, its part goes back to the reader of the file before.
-// last says that the file does not grow any more.
+// readCarried reads the first record of a file as one text with the message that it carries. If
+// nothing here continues that, it is given back. last says that the file does not grow any more.
 func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	p := r.carry
 	end := r.size
@@ -159,10 +155,9 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
 }
 
-// scanFirst scans only the first record of data, for a message that is filtered completely or in
-// part: the normal scan goes on behind it to the next record that is sent. A scanner without rules
-// finds the end of the record. Then scan scans the bytes up to there, with the result in w.found.
-// data begins with the bytes of the file before.
+// scanFirst scans only the first record of data, with the result in w.found: where a message is
+// filtered, scan goes on behind it, so a scanner without rules finds its end. data begins with the
+// bytes of the file before.
 func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, quiet bool) error {
 	o := r.in.options()
 	o.Rules, o.OnError = nil, format.SendRaw
@@ -180,9 +175,9 @@ func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, q
 	return nil
 }
 
-// deliverCarried hands over, rejects or filters the record that began in the files before r's file
-// and ends n bytes into it. c is what the scan made of the record. If one of the files before has
-// grown, it does nothing, and the message is read again.
+// deliverCarried hands over, rejects or filters the record c that began in the files before and
+// ends n bytes into r's file. If one of these has grown, it does nothing, and the message is read
+// again.
 func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64) error {
 	before, cover := r.carry.extents, record.Extent{File: r.file, Span: record.Span{End: n}}
 	var err error
@@ -218,8 +213,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 }
 
 // refuseCarried writes a record that began in the file before to quarantine, because its JSON is
-// larger than a payload may be. j is what the scan found; its text is that of both files, and the
-// message for people says where it begins. The error is that of quarantine.
+// larger than a payload may be. The text of j is that of both files.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
@@ -244,8 +238,7 @@ func whereBefore(before []record.Extent) string {
 }
 
 // partLong handles a message that is too long only together with its part in the file before: each
-// of the two readers writes its own lines to quarantine. data is the beginning of r's file, after a
-// scan whose results are in w.found. If data has no whole line, it waits for more.
+// of the two readers writes its own lines to quarantine. data is the beginning of r's file.
 func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last bool) (after, error) {
 	stream, message := bytes.Clone(w.found.Stream), w.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)
@@ -261,9 +254,8 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	return again, nil
 }
 
-// passApart makes the reader of the file before skip its part of a message, which then goes to
-// quarantine: the message is too long together with its part in the next file. a has the stream of
-// the message and the length of its first line, which begins at the offset of r.
+// passApart makes the reader of the file before skip its part of a message that is too long
+// together with the next file.
 func (r *reader) passApart(a *apart) {
 	first := record.Span{Start: r.offset, End: r.offset + int64(a.first)}
 	r.long = long{at: first.End, reason: record.TooLong, message: a.message, parts: &parts{stream: a.stream, runs: []record.Span{first}, beside: "after"}}

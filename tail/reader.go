@@ -158,8 +158,7 @@ func (t *Tailer) jobOf(r *reader) job {
 	return job{r: r, life: r.life, path: r.path(), left: r.left, replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
 }
 
-// jobFor returns what the worker has to know of r in this turn (path, state in the tracker, how
-// much is safe). For another reader of the same stream than that of the turn, it is copied now.
+// jobFor returns the job of this turn; that of another reader of the same stream is copied now.
 func (w *worker) jobFor(r *reader) job {
 	if r == w.job.r {
 		return w.job
@@ -183,10 +182,9 @@ type worker struct {
 	rejected []record.Rejected
 }
 
-// turn is one turn of a worker with a file. It first handles what happened to the file: it was truncated
-// or rewritten, is a copy, or is gone. Then it reads a bounded number of bytes and hands the records
-// over, or does what follows at the end of the file. It returns what the turn led to, such as again
-// (there is more) or idle; an error is logged as the reason why the file is not read.
+// turn is one turn of a worker with a file: it handles what happened to the file, and reads a
+// bounded number of bytes or does what follows at its end. An error is logged as the reason why the
+// file is not read.
 func (w *worker) turn(r *reader) (after, error) {
 	if r.f == nil && w.isUnchanged(r) {
 		return idle, nil
@@ -266,10 +264,9 @@ func (w *worker) turn(r *reader) (after, error) {
 	return w.read(r, last)
 }
 
-// look reads the status of the file, opening it if need be, and updates what the reader knows of
-// it: its size and when it last changed. The size of a compressed file is that of its content. The
-// error is errMoved if the file is not found, archive.ErrChanged if a compressed file has changed,
-// or another one of the file system.
+// look updates what the reader knows of its file, and opens it if need be. The size of a compressed
+// file is that of its content. The error is errMoved if the file is not found, archive.ErrChanged
+// if a compressed file has changed, or another one of the file system.
 func (w *worker) look(r *reader) (status, error) {
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
@@ -337,9 +334,8 @@ func (r *reader) rewritten() bool {
 // errChanged says that a file does not hold what earlier runs have read of it.
 var errChanged = errors.New("content changed")
 
-// skipDone moves the reader over ranges at its offset that need no reading: earlier runs have ended
-// them, or recovery is rebuilding them. The error is errChanged if the file does not have their
-// content any more, or one of reading.
+// skipDone moves the reader over ranges at its offset that need no reading. The error is errChanged
+// if the file does not have their content any more, or one of reading.
 func (r *reader) skipDone() error {
 	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
 		if end := r.skips[0].End; end > r.offset {
@@ -359,9 +355,8 @@ func (r *reader) skipDone() error {
 	return nil
 }
 
-// otherBefore reports whether the bytes just before the offset have changed, or, if no hash of them
-// is known, the bytes at the beginning of the file. Of a compressed file these were compared before
-// it was read.
+// otherBefore reports whether the bytes before the offset, or, if no hash of them is known, at the
+// beginning of the file have changed. Of a compressed file these were compared before it was read.
 func (r *reader) otherBefore() bool {
 	if r.z != nil {
 		return false
@@ -377,9 +372,8 @@ func (r *reader) otherBefore() bool {
 	return err != nil || h != r.info.Head
 }
 
-// noteBeginning compares data, read at offset 0, with the known beginning of the file. If it
-// differs, the file was rewritten since it was found; the journal then gets the new beginning when
-// the file is registered again.
+// noteBeginning has the file registered again if data, read at offset 0, is not the known
+// beginning: it was rewritten since it was found.
 func (r *reader) noteBeginning(data []byte) {
 	was := r.info.Head
 	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 {
@@ -484,8 +478,8 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 }
 
 // lease asks the batcher for room to read want bytes. nil without an error: there is none, and the
-// batcher will wake the reader, which then gets a turn. While a call of wake is outstanding, lease
-// does not ask again, since each event of a busy file would add one more.
+// reader gets a turn when there is. Until then it does not ask again, since each event of a busy
+// file would add a call.
 func (w *worker) lease(r *reader, want int) (Lease, error) {
 	if r.owed.Swap(true) {
 		return nil, nil
@@ -523,10 +517,8 @@ func (w *worker) buffer(n int) []byte {
 	return w.scratch
 }
 
-// frame finds the whole records in buf and delivers them. The first MarkLen bytes of buf are those
-// before the reader's offset, only for fingerprints. last says that nothing follows buf in the file. The
-// reader's offset moves past what was delivered. If an incomplete record is at the end, frame returns
-// what atEnd decides.
+// frame finds the whole records in buf and delivers them. The first MarkLen bytes are those before
+// the offset, for fingerprints. last says that nothing follows buf in the file.
 func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
 	r.noteBeginning(buf[record.MarkLen:])
 	touched := false // the bytes of buf were moved about
@@ -615,9 +607,8 @@ type cursor struct {
 	nuls    nuls      // found at the end of a read
 }
 
-// advance moves the offset to to: the bytes before it were handed to the batcher or need no
-// reading. mark is a hash of the bytes before to; 0: not known. What was found out about the record
-// at the old offset, and about NUL bytes before to, is forgotten.
+// advance moves the offset to to, whose mark is mark (0: not known), and forgets what was found out
+// about the record at the old offset, and about NULs before to.
 func (c *cursor) advance(to int64, mark record.Mark) {
 	c.offset, c.mark = to, mark
 	c.forgetRecord()
@@ -637,9 +628,8 @@ func (c *cursor) noteStuck(at int64) {
 	}
 }
 
-// pass moves a reader over the bytes before the offset to, of which nothing is sent. mark is a hash
-// of the bytes before to. The journal counts the skipped bytes as safe as soon as everything before
-// them is.
+// pass moves a reader over the bytes before the offset to, of which nothing is sent: they are safe
+// as soon as all before them is. mark is that of to.
 func (w *worker) pass(r *reader, to int64, mark record.Mark) {
 	w.t.skip(r.file, record.Span{Start: r.offset, End: to}, mark)
 	r.advance(to, mark)

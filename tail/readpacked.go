@@ -16,9 +16,9 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// readPacked starts a reader for the inspected compressed file p. x is what the inspection found,
-// and is the verdict about whose content it has: it continues the generation k, or is a file of its
-// own, of which the bytes before upTo were read already. The caller holds mu.
+// readPacked starts a reader for the inspected compressed file p. x is what was found in it. By the
+// verdict is, it continues the generation k, or is a file of its own, of which the bytes before
+// upTo were read. The caller holds mu.
 func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, is identity.Verdict) {
 	in := p.in
 	delete(in.packed, p.st.node)
@@ -96,9 +96,8 @@ func (r *reader) changed(st status) bool {
 // isOf reports whether a compressed file is as it was when it was looked through.
 func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mtime == c.file.Mtime }
 
-// giveUpRest ends the reading of a compressed file that breaks off within a record. The bytes of
-// this record are counted as lost; they are read if the file is completed later. The reader's file
-// counts as ended at the offset from now on.
+// giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
+// lost. The file counts as ended at the offset, and is read on if it is completed later.
 func (w *worker) giveUpRest(r *reader) (after, error) {
 	left := r.size - r.offset
 	w.t.abandoned(r.file, r.offset, left)
@@ -115,8 +114,8 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 	return w.atEnd(r), nil
 }
 
-// repacked ends the reader of a compressed file that has changed: the file is inspected
-// again, and reading continues at its offset. A run --once does not wait for that.
+// repacked ends the reader of a compressed file that has changed, which is inspected again. A run
+// --once does not wait for that.
 func (w *worker) repacked(r *reader) (after, error) {
 	if w.t.o.Once {
 		return finished, archive.ErrChanged
@@ -133,9 +132,9 @@ const (
 	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on
 )
 
-// mayUnpack gives a reader one of the few places in which files are decompressed at the same time,
-// since each takes much memory. A reader that has not read on for a while loses its place to
-// another. mayUnpack returns false if no place is free; the reader gets a turn later.
+// mayUnpack gives a reader one of the few places in which files are decompressed at the same time.
+// False: none is free, also not one of a reader that has not read on for a while; the reader gets a
+// turn later.
 func (t *Tailer) mayUnpack(r *reader) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,9 +165,8 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	return true
 }
 
-// endUnpacking frees the memory of a reader that decompresses its file, and its place (see
-// mayUnpack), and gives a turn to the next reader that waits for a place. It does nothing for a
-// plain file. The caller holds mu, and no worker has the reader.
+// endUnpacking frees the memory of a reader that decompresses its file, and its place, for the next
+// that waits for one. The caller holds mu, and no worker has the reader.
 func (t *Tailer) endUnpacking(r *reader) {
 	if r.z == nil {
 		return
@@ -238,9 +236,8 @@ func (t *Tailer) readWaiting() bool {
 }
 
 // findPacked looks beside files that disappeared before they were read to their end for compressed
-// copies of them, which no pattern need match. It also looks at compressed files that were rotated
-// after a file that was read (behind). It forgets a lost file that has a reader again, was read to
-// its end, is not remembered any more, or was truncated too long ago.
+// copies, which no pattern need match, and at those that were rotated after a file that was read
+// (behind). It forgets lost files that need no more looking for.
 func (t *Tailer) findPacked(in *input) {
 	t.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {

@@ -27,8 +27,8 @@ type workers struct {
 	turns uint64 // that were ended
 }
 
-// relieve adds a worker, at most one in a second and up to a limit, while readers wait and no turn
-// ends, because all workers are stuck on file systems that hang. It returns when ctx ends.
+// relieve adds a worker each second, up to a limit, while readers wait and no turn ends, because
+// all workers are stuck on file systems that hang. It returns when ctx ends.
 func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	tick := time.NewTicker(relief)
 	defer tick.Stop()
@@ -50,9 +50,8 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// workLoop is one worker: it takes readers from the queue and gives each a turn, in which its file
-// is read. It returns when the tailer stops, or when as many workers as there are cores are idle,
-// so that spare workers end.
+// workLoop is one worker. It returns when the tailer stops, or when as many workers as there are
+// cores are idle, so that spare workers end.
 func (t *Tailer) workLoop() {
 	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
 	for {
@@ -96,8 +95,8 @@ func (t *Tailer) workLoop() {
 	}
 }
 
-// apply gives the event e about the file of a reader to the tracker (the state machine that decides
-// when a file is read), and carries out the actions that follow. The caller holds mu.
+// apply gives an event about the file of a reader to the tracker, and carries out what follows. The
+// caller holds mu.
 func (t *Tailer) apply(r *reader, e tracker.Event) {
 	for _, a := range t.tracker.Apply(&r.life, e) {
 		switch a {
@@ -130,10 +129,9 @@ func (t *Tailer) readyLocked(r *reader) { t.apply(r, tracker.Wanted{}) }
 // ready queues a reader for a turn, because something may have changed in its file. It takes mu.
 func (t *Tailer) ready(r *reader) { t.locked(func() { t.readyLocked(r) }) }
 
-// put takes a reader back after its turn with the outcome next. moved says that the journal has
-// still to know a new name, and failed why the turn came to nothing (empty: it did not). What
-// follows is for the tracker: another turn, to wait, or to close. If too many files are open, the
-// file is closed until its next turn.
+// put takes a reader back after its turn. moved says that the journal has still to know a new name,
+// and failed why the turn came to nothing (empty: it did not). If too many files are open, the file
+// is closed until its next turn.
 func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,8 +20,8 @@ type stream struct {
 	waiting []*reader // that are to have a turn when that one has ended
 }
 
-// joint is what a reader has to do with the others of its stream. It belongs to the
-// worker that has one of these, and is written under Tailer.mu.
+// joint is what a reader has to do with the others of its stream. It belongs to the worker that has
+// one of these, and is written under Tailer.mu.
 type joint struct {
 	stream *stream // nil: its file is no part of one
 	seeks  uint64  // >0: it has not begun, and waits for that scan, and then for the file before
@@ -51,10 +51,8 @@ var rotatedName = regexp.MustCompile(`\.[0-9][0-9-]*$`)
 // as the name tells: runtimes put a number or a time behind it.
 func homeOf(path string) string { return rotatedName.ReplaceAllString(path, "") }
 
-// joinStream adds a reader to the stream of its file, if the input reads container logs. A stream
-// has the files that are written at one path, one after the other; a message can begin in one and
-// end in the next. If the reader begins at the start of its file, it has to wait for the file
-// before (seeks). The caller holds mu.
+// joinStream adds a reader to the stream of its file, if the input reads container logs. At the
+// start of its file it waits for the file before (seeks). The caller holds mu.
 func (t *Tailer) joinStream(r *reader) {
 	if !r.in.carries() {
 		return
@@ -72,9 +70,8 @@ func (t *Tailer) joinStream(r *reader) {
 	}
 }
 
-// leaveStream removes a reader from the stream of its file (the log of one container). Messages
-// that two files share are read again, and readers that wait for this file get a turn. The caller
-// holds mu and has the turn of the reader.
+// leaveStream removes a reader from its stream: messages that it shares are read again, and readers
+// that wait for its file get a turn. The caller holds mu and has the turn of the reader.
 func (t *Tailer) leaveStream(r *reader) {
 	s := r.stream
 	if s == nil {
@@ -93,8 +90,7 @@ func (t *Tailer) leaveStream(r *reader) {
 	}
 }
 
-// nextTurn takes the next reader from the queue (ring); nil: there is none. Only one worker at a
-// time may have the files of a stream (the log of one container). A reader whose stream is busy is
+// nextTurn takes the next reader from the queue; nil: there is none. One whose stream is busy is
 // set aside until that turn ends. The caller holds mu.
 func (t *Tailer) nextTurn() *reader {
 	for len(t.ring) > 0 {
@@ -114,10 +110,9 @@ func (t *Tailer) nextTurn() *reader {
 	return nil
 }
 
-// endTurn ends the turn of r in its stream, of which only one reader has a turn at a time;
-// next is what that turn led to. It puts the readers of the stream that waited for this
-// back into the queue, and queues those that asked for r's file, unless r reads on at once.
-// s may be nil: the file of r is in no stream. The caller holds mu.
+// endTurn ends the turn of r, which led to next, in its stream s (nil: it has none): readers that
+// waited for it are queued, and, unless r reads on, those that asked for its file. The caller holds
+// mu.
 func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	if s == nil {
 		return
@@ -135,9 +130,8 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 	s.waiting = nil
 }
 
-// waitForFile returns the outcome of a turn that waits for another file of the stream. In a run
-// --once it is parked: the reader gets a turn only when that file is done. Otherwise it is idle,
-// and the reader also gets turns by itself, as a file that is looked at again.
+// waitForFile returns the outcome of a turn that waits for another file of the stream: only in a
+// run --once does no turn come before that file is done.
 func (t *Tailer) waitForFile() after {
 	if t.o.Once {
 		return parked
@@ -146,8 +140,7 @@ func (t *Tailer) waitForFile() after {
 }
 
 // begins reports whether a reader may read on in this turn. At the start of its file it waits until
-// the file before in its stream was read to its end, and takes over the incomplete message at the
-// end of that file (carry).
+// the file before was read to its end, and takes over the open message there (carry).
 func (w *worker) begins(r *reader) bool {
 	t := w.t
 	if r.seeks == 0 {
@@ -177,12 +170,9 @@ func (w *worker) begins(r *reader) bool {
 	return true
 }
 
-// before returns the reader of the previous file of the stream (the log of one container) if that
-// file ends with an open message which r continues. wait says that this is not known yet, and r
-// has to wait. With nil and false r begins with a message of its own, or has no bytes yet; if
-// that is final, before ends the wait of r. When r first asks about a file, before has the
-// folders scanned again, since a file between the two may not be known yet, and gives the reader
-// of that file a turn. The caller holds mu.
+// before returns the reader of the previous file of the stream if that ends with an open message
+// which r continues. wait says that this is not known yet. When r first asks about a file, the
+// folders are scanned, since a file between the two may not be known yet. The caller holds mu.
 func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch {
 	case r.offset > 0 || r.life.IsDraining() || r.size == 0 && t.o.Once:
@@ -222,9 +212,8 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	return nil, false
 }
 
-// endWait lets a reader begin at the start of its file, without a message of the file before. In a
-// run --once it gives a turn to the other readers of the stream, since they may wait for this
-// decision. The caller holds mu.
+// endWait lets a reader begin without a message of the file before. In a run --once the other
+// readers of the stream may wait for this. The caller holds mu.
 func (t *Tailer) endWait(r *reader) {
 	r.seeks, r.asks = 0, nil
 	if !t.o.Once {
@@ -266,10 +255,8 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 	return of, doubted
 }
 
-// isOlder reports whether the file of a was created before that of b. If both have the same
-// birth time, the file that has left its path by a rotation is the older one. If that is so
-// for both or neither, isOlder returns found: whether a was found first. The caller holds
-// Tailer.mu.
+// isOlder reports whether the file of a was created before that of b; by the same birth, the one
+// that has left its path is older, and else found says it. The caller holds Tailer.mu.
 func isOlder(a, b *reader, found bool) bool {
 	switch left := a.hasLeft(); {
 	case a.info.Birth != b.info.Birth:
@@ -284,8 +271,8 @@ func isOlder(a, b *reader, found bool) bool {
 // caller holds Tailer.mu.
 func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path() != r.stream.home }
 
-// readySeekers gives a turn to the readers that wait for the end of a scan to know the file before
-// theirs (seeks); in a run --once, to all readers of container logs. The caller holds mu.
+// readySeekers gives turns to the readers that wait for the end of a scan; in a run --once, to all
+// of container logs. The caller holds mu.
 func (t *Tailer) readySeekers() {
 	for _, in := range t.inputs {
 		for _, s := range in.streams {
@@ -298,9 +285,8 @@ func (t *Tailer) readySeekers() {
 	}
 }
 
-// awaitsNext reports whether the incomplete message at the end of r's file has to wait, because the
-// reader of the next file has taken it over (lent). In a run --once it also has to wait while a
-// next file may still be found or is about to ask for it.
+// awaitsNext reports whether the open message at the end of r's file has to wait: the reader of the
+// next file has it (lent), or, in a run --once, may still ask for it.
 func (t *Tailer) awaitsNext(r *reader) bool {
 	if r.stream == nil {
 		return false
@@ -316,9 +302,8 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	})
 }
 
-// part separates a reader from the files before and after its own in the stream: a message that it
-// shares with one of them is given back and read again. The caller holds mu and has the turn of the
-// reader.
+// part gives back the messages that a reader shares with the files before and after its own. The
+// caller holds mu and has the turn of the reader.
 func (t *Tailer) part(r *reader) {
 	t.stepBack(r)
 	if r.carry != nil {
@@ -326,10 +311,9 @@ func (t *Tailer) part(r *reader) {
 	}
 }
 
-// stepBack takes the incomplete message at the end of r's file back from the reader of the next
-// file, which then waits for it again. The same follows for that reader, if its own file ends
-// within the message. It does nothing if r has lent none. The caller holds mu and has the turn of
-// one of the two.
+// stepBack takes the open message at the end of r's file back from the reader of the next file,
+// which waits for it again, and so on in the files after that. The caller holds mu and has the turn
+// of one of the two.
 func (t *Tailer) stepBack(r *reader) {
 	o := r.lent
 	if o == nil {
@@ -342,10 +326,9 @@ func (t *Tailer) stepBack(r *reader) {
 	t.readyLocked(o)
 }
 
-// giveBack ends the wait of r for the open message of the previous file of its stream:
-// no line of r can be joined to the message. The reader of the previous file then sends
-// the message as it is there; with a, the message is too long with what r has, and goes
-// to quarantine. The caller holds mu, and the turn of the reader.
+// giveBack ends the wait of r for the message that it carries: no line of r can be joined to it, so
+// it is sent as it is in the file before; with a, it is too long together, and goes to quarantine.
+// The caller holds mu, and the turn of the reader.
 func (t *Tailer) giveBack(r *reader, a *apart) {
 	o := r.carry.from
 	r.carry, o.lent = nil, nil
@@ -358,8 +341,8 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 	t.readyLocked(o)
 }
 
-// checkLent takes the incomplete message at the end of r's file back from the reader of the next
-// file if r's file has grown, or if the agent stops.
+// checkLent takes the open message at the end of r's file back if the file has grown, or the agent
+// stops.
 func (w *worker) checkLent(r *reader) {
 	if r.lent == nil || r.isOpen() && !w.job.life.IsDraining() {
 		return
