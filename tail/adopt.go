@@ -42,7 +42,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		st.size = t.size(st.size)
 	}
 	s := newSample(f, st, handle)
-	m := t.recognise(in, s, in.RotateQuiet.D())
+	m := t.recognise(in, s)
 	old := in.isNew && in.StartAt == "end"
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of

@@ -63,10 +63,8 @@ type anew struct {
 	holds bool          // part has records of it
 }
 
-// extent reads the range x of the payload's cover again from its file f, with the current settings
-// of its input. The records go to the parts that are sent, or to quarantine. If nothing in x is
-// sent, x is added to the ranges that no part covers. The error is ErrNotConfigured if the input
-// was removed, or one of reading.
+// extent reads the range x of the cover again from its file f. The error is ErrNotConfigured if the
+// input was removed, or one of reading.
 func (a *anew) extent(f source, x record.Extent) error {
 	of, err := a.t.rememberedOf(x.File)
 	if err != nil {
@@ -99,9 +97,8 @@ func (a *anew) extent(f source, x record.Extent) error {
 	return nil
 }
 
-// spans returns the ranges in the extent x that held records when the payload was made: the pieces
-// of the payload in x. If a record begins in x and ends in the next file, no piece is in x, and
-// spans returns all of x.
+// spans returns the pieces of the payload in x, or all of x if a record begins in it and ends in
+// the next file.
 func (a *anew) spans(x record.Extent) (all []record.Span) {
 	for i, piece := range a.p.Pieces {
 		if isIn(x, piece) {
@@ -113,10 +110,8 @@ func (a *anew) spans(x record.Extent) (all []record.Span) {
 	return all
 }
 
-// read reads a range of a file (f, info) again, splits it with scan by the current settings
-// of its input, and adds the records to the parts that are sent. Records that are not valid
-// by these settings are added to those that go to quarantine. The error is ErrSourceGone if
-// the file ends before the range does.
+// read reads a range of the file f again and adds what scan makes of it to the parts, or to what is
+// refused. The error is ErrSourceGone if the file ends before the range does.
 func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
 	data := make([]byte, span.Len(), span.Len()+1)
 	if _, err := fingerprint.ReadFull(f, data, span.Start); err != nil {
@@ -157,11 +152,9 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 	a.out.Refused = append(a.out.Refused, r)
 }
 
-// join adds the records of a chunk to the current part, which becomes one payload. If they cannot
-// be in the same payload, join seals the part and begins a new one. If the sealed part has records
-// of the current extent, its cover ends at base, with the mark (a hash of the bytes before base),
-// and the new part covers the rest. base is the offset of the chunk in its file. After an error the
-// result must not be used.
+// join adds the records of a chunk to the current part, or seals that and begins another: then the
+// cover of the first ends at base, the offset of the chunk, and the other covers the rest. After an
+// error the result must not be used.
 func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
 	if !a.fits(in, c) {
 		if a.holds {
@@ -186,9 +179,7 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 	return nil
 }
 
-// fits reports whether the records of a chunk can be added to the current part. They cannot if
-// there is no part, if its route, settings, number of columns or file header differ, or if it would
-// become larger than the input allows.
+// fits reports whether the records of a chunk can be added to the current part.
 func (a *anew) fits(in *input, c *format.Chunk) bool {
 	switch p := a.part; {
 	case p == nil, !in.shaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
@@ -199,8 +190,8 @@ func (a *anew) fits(in *input, c *format.Chunk) bool {
 	return true
 }
 
-// seal ends the current part, if there is one, and adds it to the result. The lengths that its
-// records have in their files are stored only if one of them differs from the length in the body.
+// seal ends the current part, if there is one. It has lengths only if one differs from that in the
+// body.
 func (a *anew) seal() {
 	if a.part == nil {
 		return

@@ -21,8 +21,7 @@ type Change struct {
 }
 
 // Prepare checks a new list of inputs and returns the change to it, for Apply. openFiles is the new
-// limit of open files. Inputs without a change keep their state when the change is applied. There
-// must be no other change between Prepare and Apply.
+// limit of open files. There must be no other change between Prepare and Apply.
 func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
 	now := byName(t.inputsNow())
 	c := &Change{openFiles: openFiles, done: make(chan struct{})}
@@ -65,10 +64,9 @@ func (t *Tailer) Apply(c *Change) {
 	}
 }
 
-// change applies a change between two scans, on the goroutine that scans. An input of the new list
-// takes over the files of the input of the same name, also if that was removed by an earlier
-// change; its readers adapt at their next turn. Inputs that are not in the list close their files.
-// They stay in t.former, because records of theirs may still be unsent.
+// change applies a change between two scans, on the goroutine that scans. An input takes over the
+// files of that of the same name, also if it was removed earlier. Inputs that are not in the list
+// stay in t.former, because records of theirs may still be unsent.
 func (t *Tailer) change(c *Change) {
 	defer close(c.done)
 	was := byName(t.inputs)
@@ -110,10 +108,9 @@ func (t *Tailer) remind(in *input) {
 	in.recall(t.o.Positions.Files(in.Name))
 }
 
-// regroup makes the readers of an input use its new settings, from their next turn on. Readers
-// leave (close) files that no pattern of the input matches any more, and files that another input
-// of the same route reads. A file that was rotated or deleted is read to its end, whether a pattern
-// matches it or not. The caller holds mu.
+// regroup makes the readers of an input use its new settings, from their next turn on. They leave
+// files that are not the input's any more; one that was rotated or deleted is read to its end all
+// the same. The caller holds mu.
 func (t *Tailer) regroup(in *input) {
 	for r := range in.readers.All() {
 		if r.in == in && r.life.Wish() == tracker.Keep {
@@ -127,9 +124,8 @@ func (t *Tailer) regroup(in *input) {
 	}
 }
 
-// dismiss makes the readers of an input that was removed leave (close) their files. It also forgets
-// the files that may be copies and the problems that were logged for the input. The caller holds
-// mu.
+// dismiss makes the readers of an input that was removed leave their files, and forgets what else
+// was noted for it. The caller holds mu.
 func (t *Tailer) dismiss(name string, in *input) {
 	for n := range in.suspect {
 		t.endSuspicion(in, n, nil)
@@ -165,10 +161,8 @@ func (t *Tailer) everyInput(yield func(*input) bool) {
 	}
 }
 
-// adapt makes the worker and its reader use the current settings, which a reload may have changed.
-// The scanners of the worker are made anew. If the input of the reader was replaced (next), the
-// reader drops what it found out with the old settings, and goes on at its offset. The caller holds
-// mu.
+// adapt makes the worker and its reader use the current settings: the reader drops what it found
+// out with the old ones, and goes on at its offset. The caller holds mu.
 func (w *worker) adapt(r *reader) {
 	if w.era != w.t.era {
 		clear(w.scanners)
@@ -191,9 +185,8 @@ func (w *worker) adapt(r *reader) {
 	r.quarantined, r.noText, r.marked = false, false, false
 }
 
-// leave closes a file that its input no longer reads, and returns closed. The checkpoint is kept,
-// in case an input matches the file again. If the file was deleted, its unread bytes are lost,
-// counted and logged.
+// leave closes a file that its input no longer reads. The checkpoint is kept. If the file was
+// deleted, its unread bytes are lost, counted and logged.
 func (w *worker) leave(r *reader) after {
 	t := w.t
 	st, err := w.look(r)

@@ -519,7 +519,7 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	packed := r.in.packing(r.f, r.path()) != archive.Plain
 	m := match{is: identity.Undecided}
 	if !packed {
-		m = t.recognise(r.in, newSample(r.f, st, r.info.Handle), r.in.RotateQuiet.D())
+		m = t.recognise(r.in, newSample(r.f, st, r.info.Handle))
 	}
 	if m.is == identity.Own {
 		return false

@@ -11,12 +11,10 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// deliver hands over what a scan found (c): rejected records to quarantine first, then the other
-// records to the batcher. cover is the range of the file that the scan used; before are the ranges
-// of earlier files in which its first record begins. direct says that the body lies in the block of
-// the lease, which then becomes a payload without being copied. If there is nothing to send,
-// deliver tells the journal to skip the range. Afterwards the reader's offset is at the end of
-// cover.
+// deliver hands over what a scan found (c): rejected records to quarantine first, then the others
+// to the batcher. cover is the range that the scan used; before are the ranges of earlier files in
+// which its first record begins. direct says that the body lies in the block of the lease, which
+// becomes a payload without being copied. Then the offset is at the end of cover.
 func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.Extent, before []record.Extent, direct bool) error {
 	if err := w.register(r); err != nil {
 		return err
@@ -110,8 +108,8 @@ func (in *input) lot(bytes int64) record.Lot {
 }
 
 // quarantine writes the rejected records of a chunk to quarantine, and logs the first one of the
-// file. Of records that are too long it keeps the beginning. The records are durable when it
-// returns nil, which has to be before any payload covers their ranges.
+// file. They are durable when it returns nil, which has to be before any payload covers their
+// ranges.
 func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	if len(c.Rejected) == 0 {
 		return nil
@@ -169,9 +167,8 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 }
 
 // narrowTo makes the next read shorter because quarantine did not take the rejected records of a
-// chunk: to half of those records, or, if there is only one, to the bytes before it. So the file is
-// read up to the record that has to wait. It returns false if err is not one of quarantine, if the
-// bytes here cannot be read in parts (atOnce), or if a shorter read would not help.
+// chunk, so that the file is read up to the record that has to wait. It returns false if err is not
+// one of quarantine, or if a shorter read is not possible or would not help.
 func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	var unkept *unkeptError
 	if !errors.As(err, &unkept) || r.atOnce {
@@ -187,8 +184,7 @@ func (r *reader) narrowTo(c *format.Chunk, err error) bool {
 	return less && !errors.Is(unkept.err, record.ErrStalled) // each try would wait for the disk
 }
 
-// widen doubles the length of the next read (narrow) after quarantine has taken the rejected
-// records of a read that was made shorter. With narrow 0 a read has its normal length.
+// widen doubles the length of the next read after quarantine has taken what it did not take before.
 func (r *reader) widen() {
 	r.chosen, r.atOnce = false, false
 	if r.narrow *= 2; r.narrow > int64(r.in.MaxSize) {
@@ -196,9 +192,8 @@ func (r *reader) widen() {
 	}
 }
 
-// register records the file in the journal, if the journal does not have it, or if the file is now
-// large enough for a longer hash of its beginning (head). It does so before the journal gets any
-// range of the file. An error is one of reading the file.
+// register records the file in the journal before that gets any range of it, and again if the file
+// is large enough for a longer head. An error is one of reading the file.
 func (w *worker) register(r *reader) error {
 	grown := fingerprint.HeadLen(r.size) > max(r.info.Head.Len, r.headed)
 	if r.registered && !grown {

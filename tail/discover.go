@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -13,9 +12,8 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// discover scans the folders for files until ctx ends: periodically, and soon after the kernel has
-// reported a change of names. The more a scan costs, the later the next one begins. A run --once
-// scans once and ends when all files are read.
+// discover scans the folders for files until ctx ends. A run --once scans once and ends when all
+// files are read.
 func (t *Tailer) discover(ctx context.Context) {
 	for {
 		t.taking = finder.Cost{}
@@ -42,11 +40,6 @@ func (t *Tailer) awaitAll(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// polling reports whether some input is to do without events.
-func (t *Tailer) polling() bool {
-	return slices.ContainsFunc(t.inputs, func(in *input) bool { return in.Watch == "poll" })
 }
 
 // freshEvery is after how many files a scan looks at new names of which events tell.
@@ -125,10 +118,8 @@ func take[T any](t *Tailer, of *T) (was T) {
 	return was
 }
 
-// meet handles a path that a scan found for an input: it notes a new path of a file that is being read,
-// starts reading a new file, or logs why the file is not read. A file that another input of the same
-// route reads is left to that input, and one that is older than ignore_older is not read. gone says
-// that no pattern matches the path.
+// meet handles a path that a scan found for an input: a file that is being read may have a new one,
+// a new file is read, or it is logged why not. gone says that no pattern matches the path.
 func (t *Tailer) meet(in *input, path string, gone bool) {
 	st, err := statMatch(t.own, path)
 	if folder, shut := shutFolder(path, err); shut != nil {
@@ -193,9 +184,9 @@ func (t *Tailer) askAgain(in *input) {
 	}
 }
 
-// noteSeen records in the journal that an input is known, so that the next start does not take
-// its files for files that existed before the input (see start_at). At this point the journal has
-// those files already: a kill in between must not make them look new.
+// noteSeen records in the journal that an input is known, so that the next start does not take its
+// files for older than it (see start_at). The journal has those files already: a kill in between
+// must not make them look new.
 func (t *Tailer) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false
@@ -214,9 +205,8 @@ func (t *Tailer) reader(in *input, n node) *input {
 	return nil
 }
 
-// rival returns the other input of the same route that reads this file, or has read it
-// under another name. left reports whether part of the file is unread and no reader has
-// it. The caller holds mu.
+// rival returns the other input of the same route that reads this file, or has read it under
+// another name. left: a part is unread and no reader has it. The caller holds mu.
 func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 	if other := t.reader(in, st.node); other != nil {
 		return other, false
@@ -236,8 +226,7 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 	return nil, false
 }
 
-// leads returns the path of a file with all links resolved. Those of its folder it resolves once in a
-// scan for all files in it. The goroutine that discovers calls it.
+// leads returns the path of a file with all links resolved. The goroutine that discovers calls it.
 func (t *Tailer) leads(path string) string {
 	if finder.IsLink(path) {
 		return finder.Leads(path)
@@ -255,9 +244,8 @@ type led struct {
 	dir, to string
 }
 
-// seen notes that a scan has found the file of a reader at path; st is its status. was is the path
-// under which the file was known. If was does not lead to the file any more, the file counts as
-// renamed, and has path from now on.
+// seen notes that a scan has found the file of a reader at path; st is its status. If its path so
+// far, was, does not lead to it any more, the file counts as renamed.
 func (t *Tailer) seen(r *reader, path, was string, st status) {
 	renamed := false
 	if was != path {

@@ -139,10 +139,9 @@ func newID(n node, handle string, salt uint64) record.FileID {
 // another file of it: the kernel copies it up. Whoever has it open has the new one
 // from then on. So it is by its descriptor that the file is known for the same.
 
-// copiedUp reports whether a file with an unknown inode is one that a reader has open. On an
-// overlay file system, the first write to a file of a lower layer gives the file another inode.
-// If so, copiedUp gives the reader a turn, in which it takes the new inode over. Only scans call
-// it.
+// copiedUp reports whether a file with an unknown inode is one that a reader has open, on an
+// overlay file system. If so, the reader gets a turn, in which it takes the new inode over. Only
+// scans call it.
 func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	if !isOverlay(filepath.Dir(path)) {
 		return false
@@ -162,9 +161,8 @@ func (t *Tailer) copiedUp(in *input, path string, n node) bool {
 	return true
 }
 
-// renewedOf returns the readers of an input whose open file has another inode than before, as a
-// write on overlayfs gives it one. They are indexed by the new inode. path restricts the search to
-// one path; empty: all.
+// renewedOf returns the readers whose open file has another inode than before, by that. path
+// restricts the search to one path; empty: all.
 func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	open := make(map[*reader]*os.File)
 	was := make(map[*reader]node)
@@ -184,9 +182,8 @@ func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
 	return renewed
 }
 
-// follow gives a reader the new inode of its open file, of which st is the status: on overlayfs,
-// the first write to a file of a lower layer gives it another inode. The journal gets it in this
-// turn (moved). follow does nothing if another reader has the new inode.
+// follow gives a reader the new inode of its open file, of which st is the status. The journal gets
+// it in this turn (moved). It does nothing if another reader has the new inode.
 func (w *worker) follow(r *reader, st status) {
 	t := w.t
 	handle := handleOf(r.f)

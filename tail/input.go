@@ -175,8 +175,7 @@ func (in *input) shape() error {
 }
 
 // shaping returns a hash of all settings that affect how bytes of a file become the body of a
-// payload. In the hash, the bit record.Reshaped says that records are parsed, decoded or changed,
-// and the bit record.Withheld that the input redacts.
+// payload, with the bits record.Reshaped and record.Withheld.
 func shaping(in *input) uint64 {
 	c := in.InputConfig
 	text := fmt.Sprint(c.Format, c.Header, c.Validate, c.MaxRecordSize, c.Encoding, c.Parse)
@@ -234,9 +233,8 @@ func (in *input) ofLines() bool {
 	return spec.Ends == format.AtLine || spec.Ends == format.AtRow
 }
 
-// options returns the settings of the scanner of this input. A record that would not fit into one
-// read counts as too long, since its end would never be seen; max_record_size can make the limit
-// lower. A block of Avro has only the first limit.
+// options returns the settings of the scanner. A record that would not fit into one read counts as
+// too long, since its end would never be seen.
 func (in *input) options() format.Options {
 	o := format.Options{
 		Format:     in.Format,
@@ -263,9 +261,9 @@ func (in *input) options() format.Options {
 	return o
 }
 
-// prepare sets the scanner up for a file. f is its content, of its generation and info its facts;
-// batch is the id that records get whose fields have the batch. If the input redacts, a file with
-// the byte order mark of another encoding is an error, because the rules would find nothing in it.
+// prepare sets the scanner up for a file: f is its content, batch the id that records get whose
+// fields have the batch. If the input redacts, a file with the byte order mark of another encoding
+// is an error.
 func (in *input) prepare(scan *format.Scanner, f io.ReaderAt, of record.File, info *record.FileInfo, batch record.BatchID) error {
 	if in.rules.Withholds() {
 		if err := in.checkMark(f); err != nil {

@@ -49,8 +49,7 @@ type listing struct {
 	files []FileStatus
 }
 
-// match scans the folders of an input, and adds to the listing each file that the patterns match and
-// that the input does not read now, with the reason. With l.all it adds excluded files too.
+// match adds each file that the patterns of an input match and that it does not read now.
 func (l *listing) match(in *input) {
 	bare := in.spec
 	bare.Heard = false // no folder has to be watched for this
@@ -64,9 +63,9 @@ func (l *listing) match(in *input) {
 	}
 }
 
-// meet adds a path that matches the input to the listing, with the reason why its file is not read now.
-// It does nothing if the file is being read. regular says that the path leads to a regular file, whose
-// status is st. The caller holds the mu of the tailer.
+// meet adds a path that matches the input to the listing, unless its file is being read. regular
+// says that the path leads to a regular file, whose status is st. The caller holds the mu of the
+// tailer.
 func (l *listing) meet(in *input, path string, st status, regular bool) {
 	if regular && in.readers.Get(st.node) != nil {
 		return
@@ -98,8 +97,7 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 	l.files = append(l.files, f)
 }
 
-// complaint sets the reason and the fix of f to those that were logged about a path, and reports
-// whether there are any. It marks the problem as listed.
+// complaint sets reason and fix of f to those that were logged, and reports whether there are any.
 func (l *listing) complaint(f *FileStatus, about subject) bool {
 	c, is := l.t.told[about]
 	f.Why, f.Fix = c.why, c.fix
@@ -123,8 +121,8 @@ func (l *listing) complaints() {
 	}
 }
 
-// remember adds the generations that are remembered and not listed yet, with the reason why nobody
-// reads them. The caller holds the mu of the tailer.
+// remember adds the generations that are remembered and not listed yet. The caller holds the mu of
+// the tailer.
 func (l *listing) remember(in *input) {
 	met := make(map[record.File]bool)
 	for _, f := range l.files {
@@ -199,8 +197,8 @@ type looking struct {
 	shut  map[string]bool    // folders, told once for an input
 }
 
-// add notes a file that was seen; err is why it cannot be read, nil: it can. If the
-// reason is a closed folder, the folder is noted once, in place of the files in it.
+// add notes a file that was seen, and why it cannot be read (nil: it can). A closed folder is noted
+// once, in place of the files in it.
 func (x *looking) add(in *input, path string, size int64, err error) {
 	s := Seen{Input: in.Name, Path: path, Size: size, Err: err}
 	if folder, shut := shutFolder(path, err); shut != nil {
@@ -219,9 +217,8 @@ func (x *looking) add(in *input, path string, size int64, err error) {
 	x.seen = append(x.seen, s)
 }
 
-// meet notes for a path that a pattern of the input matches whether the agent would read the file: it
-// opens the file and closes it at once. Reasons against are, for example, missing permission, or
-// another input of the same route that reads the file.
+// meet notes whether the agent would read a file that matches: it opens the file and closes it at
+// once.
 func (x *looking) meet(in *input, path string) {
 	if _, err := statMatch(x.own, path); err != nil { // opening it may do something
 		x.add(in, path, 0, err)

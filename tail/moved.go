@@ -13,11 +13,9 @@ import (
 	"kusto-agent/tail/internal/identity"
 )
 
-// findMoved looks at the start for the files in unread: those that an earlier run has not read to
-// their end. If such a file was rotated, so that no pattern matches it now, findMoved finds it by
-// its inode, in the folders of the input or beside its old path, and has it read on. Files that are
-// not found go to in.lost, since their content may be found in another file later. For each file it
-// also looks for files that were rotated after it.
+// findMoved looks at the start for the files in unread where no pattern matches, and has them read
+// on. Those that are not found go to in.lost, since their content may be found in another file
+// later. It also looks for files that were rotated after each.
 func (t *Tailer) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
 	for _, u := range unread {
@@ -82,8 +80,8 @@ type unfinished struct {
 	at    string // where meetMoved has found it
 }
 
-// unreadOf returns the files of an input that no reader has and that no earlier run has read to
-// their end. Only the latest generation of a file counts.
+// unreadOf returns the files of an input that no reader has and no earlier run has read to their
+// end.
 func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,8 +93,7 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 	return all
 }
 
-// findCopies looks beside truncated files for copies, as copytruncate leaves them: under
-// names that begin with the file's name, whether or not a pattern matches. A copy may have
+// findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
 // lines that were written after the last read.
 func (t *Tailer) findCopies(in *input) {
 	t.mu.Lock()
@@ -121,8 +118,8 @@ func (t *Tailer) findCopies(in *input) {
 	}
 }
 
-// continues reports whether the file at path holds all that was read of the generation k, and more,
-// and is a copy of it. If k has a reader or no hash of its position, it returns false.
+// continues reports whether the file at path is a copy of the generation k, which no reader has,
+// and holds more than was read of that.
 func (t *Tailer) continues(k *known, path string) bool {
 	f, st, err := openFile(path)
 	if err != nil {
@@ -152,9 +149,8 @@ type rotated struct {
 // of the first look.
 const mostLooks = 3
 
-// findRotated looks for files that were rotated after a file that was just rotated or deleted, and
-// that no scan has found under a matching name. It looks several times beside each such file, once
-// in a scan, since names can change during a look.
+// findRotated looks for files that were rotated after one that was just rotated or deleted, and
+// that no scan has found, several times, since names can change during a look.
 func (t *Tailer) findRotated(in *input) {
 	w := finder.NewLook()
 	for _, g := range take(t, &in.rotated) {
@@ -169,10 +165,9 @@ func (t *Tailer) findRotated(in *input) {
 	}
 }
 
-// findSiblings starts to read files beside a rotated one (was) that were rotated after it: they
-// are younger, no input knows them, and their names have the same form. Otherwise a second
-// rotation before the next scan would lose them. path is where the rotated file is now; empty:
-// it is gone.
+// findSiblings starts to read files beside a rotated one (was) that were rotated after it: a second
+// rotation before the next scan would lose them. path is where the rotated file is now; empty: it
+// is gone.
 func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
 	if path != "" {
@@ -225,9 +220,8 @@ func (t *Tailer) isOfAnother(in *input, path string) bool {
 	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
 }
 
-// strangerSince reports whether the file at path was created after the rotated file was, is not
-// known to the input, and is not a copy of a known file. It also returns the inode of the file. If
-// the file cannot be opened, the answer is false.
+// strangerSince reports whether the file at path was created after the rotated file was, and is
+// neither known to the input nor a copy of a known file. It also returns its node.
 func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool) {
 	isOne := func(st status) bool {
 		t.mu.Lock()
@@ -260,17 +254,14 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 }
 
 // goesOnAs reports whether the file s is not empty and seems to be the beginning of the candidate's
-// file, also beyond the offset up to which that was read: the last bytes of s are at the same place
-// in it.
+// file, also beyond the offset up to which that was read.
 func (c *candidate) goesOnAs(s *sample) bool {
 	_, holds := c.holds(s)
 	return holds && s.size > 0
 }
 
-// mayBeCut reports whether a file may be a copy of the candidate that was made before a
-// truncation in an earlier run: it begins in the same way, is shorter, and its name begins
-// with that of the candidate. A file that was created at or after the last write to the
-// original is none.
+// mayBeCut reports whether a file may be a copy of the candidate that was made before a truncation
+// in an earlier run. One that was created at or after the last write to the original is none.
 func (c *candidate) mayBeCut(in *input, s *sample) bool {
 	if c.latest || c.reader != nil || s.size >= c.end() || !isNameOf(s.f.Name(), c.info) {
 		return false
@@ -283,9 +274,8 @@ func (c *candidate) mayBeCut(in *input, s *sample) bool {
 	return err == nil && s.born() < st.mtime
 }
 
-// longer returns, as candidates, the generations whose head (the hash of the first bytes) needs
-// more bytes than the file s has: s may be a copy from when such a file was shorter. scan is the
-// number of the scan under way. The caller holds mu.
+// longer returns the generations whose head needs more bytes than the file s has: s may be a copy
+// from when such a file was shorter. The caller holds mu.
 func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 	for k := range in.known.All() {
 		if int64(k.info.Head().Len) > s.size {

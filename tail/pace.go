@@ -2,6 +2,7 @@ package tail
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -11,10 +12,10 @@ import (
 )
 
 // untilNextScan waits until the next scan is due; scan is the cost of the last one. Meanwhile it
-// reads new files that events name, applies changes of the inputs, and checks files without events
-// for growth. It returns false when ctx has ended.
+// does what comes between scans. It returns false when ctx has ended.
 func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
-	pace := finder.Pace{Heard: t.watch.Healthy() && !t.polling(), Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
+	polled := slices.ContainsFunc(t.inputs, func(in *input) bool { return in.Watch == "poll" })
+	pace := finder.Pace{Heard: t.watch.Healthy() && !polled, Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
 	wait := pace.ScanWait(scan)
 	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}, false))
 	defer next.Stop()
@@ -53,10 +54,9 @@ const busyFor = 3
 // by themselves.
 const crowd = 2000
 
-// freshName notes the path of a new file that an event has named, if the file is to be read before
-// the next scan. That is a file at the path of one that is being read, since the next rotation may
-// come soon; or any if there are so many files that a scan takes long. Compressed files wait for
-// the scan, which finds their originals first.
+// freshName notes the path of a new file that is to be read before the next scan: one at the path
+// of a file that is being read, since the next rotation may come soon, or any if a scan takes long.
+// Compressed files wait for the scan, which finds their originals first.
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.life.IsMissing() }
@@ -87,9 +87,8 @@ func (t *Tailer) meetFresh() {
 	}
 }
 
-// meetBelow reads the files in the new folder dir and below it. It walks through the folders twice:
-// the first walk finds the folders to watch, and the second one also finds files that were created
-// before they were watched.
+// meetBelow reads the files in the new folder dir and below it. The second walk finds also those
+// that were created before the folders were watched.
 func (t *Tailer) meetBelow(in *input, dir string) {
 	w := finder.NewWalk()
 	w.Below(&in.spec, dir)

@@ -24,11 +24,9 @@ func (t *Tailer) unpoll(r *reader) {
 	}
 }
 
-// poll plans the next turn of an idle reader: the longer its file has been quiet, the later, and
-// later still if events report its growth (Told). A turn is always planned after an error, or if
-// time alone may complete the last record or end the wait for a rotated file (Pending). Otherwise
-// none is planned if an event or a check of all such files will notice a change. In a run --once
-// only an error leads to another turn. The caller holds mu.
+// poll plans the next turn of an idle reader, if time alone may bring something, or no event or
+// glance tells of a change. In a run --once only an error leads to another turn. The caller holds
+// mu.
 func (t *Tailer) poll(r *reader) {
 	t.unpoll(r)
 	if t.o.Once && r.failed == nil {
@@ -65,8 +63,7 @@ func lookEvery(inputs []*input) time.Duration {
 	return every
 }
 
-// touched looks at the readers of a path after the kernel has reported a write to it. A reader that
-// had a turn just now gets the next one after the pace of turns (see lookSoon).
+// touched looks at the readers of a path after the kernel has reported a write to it.
 func (t *Tailer) touched(path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,9 +72,9 @@ func (t *Tailer) touched(path string) {
 	}
 }
 
-// lookSoon gives a turn to a reader, because its file was written to. If its last turn ended only a
-// short time ago, the turn is planned for later, so that a file that is written to all the time is
-// read in larger pieces. The caller holds mu.
+// lookSoon gives a turn to a reader, because its file was written to; later if its last turn ended
+// just now, so that a file that is written to all the time is read in larger pieces. The caller
+// holds mu.
 func (t *Tailer) lookSoon(r *reader) {
 	pace := t.pace(r)
 	next := r.polled.looked.add(pace)
@@ -91,9 +88,8 @@ func (t *Tailer) lookSoon(r *reader) {
 	}
 }
 
-// lookAt plans a turn of a reader at the given time. The reader must have none planned. If this
-// turn becomes the next one of all, pollLoop is woken, which sleeps until a later time. The caller
-// holds mu.
+// lookAt plans a turn of a reader, which must have none planned, and wakes pollLoop if it is the
+// next one of all. The caller holds mu.
 func (t *Tailer) lookAt(r *reader, at moment) {
 	r.own().polled.at = at
 	heap.Push(&t.polls, r)
@@ -105,8 +101,7 @@ func (t *Tailer) lookAt(r *reader, at moment) {
 	}
 }
 
-// pollLoop gives readers their planned turns, until ctx ends. pollDue gives the turns that are
-// due, and returns the time until the next one.
+// pollLoop gives readers their planned turns, until ctx ends.
 func (t *Tailer) pollLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

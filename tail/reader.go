@@ -313,7 +313,8 @@ func (w *worker) reopen(r *reader) error {
 		f.Close()
 		return fmt.Errorf("reopen %q: %w", path, errMoved)
 	}
-	w.t.hold(r, f)
+	w.t.locked(func() { r.own().f = f })
+	w.t.open.Add(1)
 	return nil
 }
 

@@ -146,8 +146,9 @@ type match struct {
 }
 
 // recognise finds out whether the open file s continues a known generation, is a copy of one, or is
-// new. quiet is how long that may remain undecided since the file was first found.
-func (t *Tailer) recognise(in *input, s *sample, quiet time.Duration) match {
+// new.
+func (t *Tailer) recognise(in *input, s *sample) match {
+	quiet := in.RotateQuiet.D() // so long it may be undecided whether s is a copy
 	t.mu.Lock()
 	in.claim(s.f.Name(), s.node, s.handle)
 	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
@@ -291,11 +292,9 @@ func (k *known) name(path string, n node, handle string) {
 // mostSalts is with how many salts the id of a file is compared.
 const mostSalts = 4
 
-// claim notes path, node and handle of an open file with the generations whose file the journal
-// does not know, if they bear the id of this file. A power cut can leave such generations, of which
-// only the id and the read ranges are known. From then on the file is compared with them as with
-// its own earlier content. A file without birth time and handle is left out, because its id may be
-// that of an earlier file with the same inode. The caller holds mu.
+// claim notes an open file with the generations whose file the journal does not know, if they bear
+// its id: a power cut can leave such. A file without birth time and handle is left out, because its
+// id may be that of an earlier file. The caller holds mu.
 func (in *input) claim(path string, n node, handle string) {
 	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.birth == 0 && handle == "" {
 		return
@@ -319,10 +318,9 @@ func (in *input) claim(path string, n node, handle string) {
 // scan also finds files that were rotated, and compressed ones.
 var errUnscanned = errors.New("files were not looked for yet")
 
-// findUnnamed finds the file of the range x if the journal knows only its id, and returns it open.
-// It tries the files that the patterns of the input match, and takes the one that has the id and
-// the bytes of x. The error is ErrSourceGone only if a scan has ended, because scans also find
-// rotated and compressed files, and if every match could be examined.
+// findUnnamed finds the file of the range x if the journal knows only its id, among those that the
+// patterns match, and returns it open. The error is ErrSourceGone only if a scan has ended, because
+// scans also find rotated and compressed files, and if every match could be examined.
 func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	w := finder.NewWalk()
 	var unclear error

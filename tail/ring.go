@@ -2,7 +2,6 @@ package tail
 
 import (
 	"context"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -170,12 +169,6 @@ func (t *Tailer) letGo(r *reader) {
 	t.byPath.Delete(r)
 	t.leaveStream(r)
 	t.unpoll(r)
-}
-
-// hold gives the open file f to a reader, which closes it when it ends, and counts it. It takes mu.
-func (t *Tailer) hold(r *reader, f *os.File) {
-	t.locked(func() { r.own().f = f })
-	t.open.Add(1)
 }
 
 // Safe tells the tailer that all bytes of a generation before pos are safe. The journal

@@ -51,10 +51,9 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 	return nil, err
 }
 
-// findElsewhere looks for a file with the bytes of the range x in other places than findSource: in
-// a folder that was renamed, among all files that the input matches, and beside the file under
-// names that begin with its own. It prefers the file itself (by inode and birth time) to another
-// one, which counts only with copies. nil: there is none. The caller closes the file.
+// findElsewhere looks for a file with the bytes of the range x in other places than findSource. It
+// prefers the file itself to another one, which counts only with copies. nil: there is none. The
+// caller closes the file.
 func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
 	if path, ok := finder.FindBeside(info.Path, foundOf(info)); ok {
 		if f, _, err := openFile(path); err == nil {
@@ -86,9 +85,8 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool
 	return alike
 }
 
-// beginsAs reports whether the file begins with the content whose head (a hash of the first bytes)
-// is want. If want is empty, because the other file was too short for a head, it returns true: then
-// the mark before the position is a hash of all its content.
+// beginsAs reports whether the file begins with the content whose head is want; an empty one is
+// that of any file: then the mark before the position is a hash of all its content.
 func beginsAs(f *os.File, want record.Head) bool {
 	h, err := fingerprint.HeadOfLen(f, want.Len)
 	return err == nil && h == want
@@ -171,9 +169,9 @@ func (t *Tailer) withholding(name string) *input {
 	return nil
 }
 
-// restore reads the bytes of the rejected record r from its open source files and stores them in
-// r.Data. If the record begins in another file, its length counts all bytes, and its message says
-// where it begins. The error is ErrSourceGone if a file is missing, or one of reading.
+// restore reads the bytes of the rejected record r from its open source files. If it begins in
+// another one, its length counts all bytes, and its message says where. The error is ErrSourceGone
+// or one of reading.
 func restore(p *record.Payload, r *record.Rejected, files sources) error {
 	before := extentsBefore(p, r.File, r.Offset)
 	var data []byte

@@ -147,8 +147,7 @@ type rereader struct {
 const mostRecord = 16 << 20
 
 // scanner returns the scanner of the input of a piece, set up for its file f. It validates nothing,
-// since the records were valid when they were read first. The error is ErrReshaped if the input has
-// another route or other settings by now, or one of rememberedOf.
+// since the first read did. The error is ErrReshaped, or one of rememberedOf.
 func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner, error) {
 	of, err := a.t.rememberedOf(piece.File)
 	if err != nil {
@@ -173,9 +172,8 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 	return scan, in.prepare(scan, f, piece.File, &of.info, a.p.ID)
 }
 
-// readBefore returns the beginning of a piece's first record, if it lies at the end of earlier
-// files, as in container logs; else nothing. piece is the index of the piece in p; files has the
-// open files of p. The error is ErrSourceGone if a file is too short, or one of reading.
+// readBefore returns the beginning of the first record of a piece, by its index in p, if it lies at
+// the end of earlier files. The error is ErrSourceGone if a file is too short, or one of reading.
 func readBefore(p *record.Payload, piece int, files sources) (all []byte, err error) {
 	for _, x := range extentsBefore(p, p.Pieces[piece].File, p.Pieces[piece].Start) {
 		data := make([]byte, x.Len())
@@ -188,8 +186,7 @@ func readBefore(p *record.Payload, piece int, files sources) (all []byte, err er
 }
 
 // extentsBefore returns the ranges of earlier files in which the record begins that goes on at the
-// start of the file f. at is the offset of a range of f in the payload; only for 0 there can be
-// any. Such ranges come just before it in p.Cover, and have no pieces.
+// start (at is 0) of the file f. They come just before it in p.Cover, and have no pieces.
 func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
 	i := slices.IndexFunc(p.Cover, func(x record.Extent) bool { return x.File == f && x.Start == at })
 	first := max(i, 0)
@@ -199,9 +196,9 @@ func extentsBefore(p *record.Payload, f record.File, at int64) []record.Extent {
 	return p.Cover[first:max(i, 0)]
 }
 
-// read reads a piece from its file f and adds its records to the body. before is the beginning of
-// the first record if that lies in earlier files. The error is ErrSourceGone if the bytes are no
-// whole records any more or their header is another one.
+// read adds the records of a piece to the body. before is the beginning of the first if that lies
+// in earlier files. The error is ErrSourceGone if the bytes are no whole records any more or their
+// header is another one.
 func (a *rereader) read(f io.ReaderAt, piece *record.Piece, before []byte) error {
 	scan, err := a.scanner(f, piece)
 	if err != nil {
@@ -349,9 +346,8 @@ func secondOf(f *os.File) (dup *os.File) {
 	return dup
 }
 
-// openKnown opens the file of the range x, whose facts are info, and checks that it has the bytes
-// of x. A compressed file is read as its content. With copies, another file with these bytes will
-// do. The errors are those of openSource.
+// openKnown opens the file of the range x, whose facts are info. With copies, another file with its
+// bytes will do. The errors are those of openSource.
 func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (source, error) {
 	if info.Packed.Size == 0 {
 		f, err := findSource(in, info, x, copies)

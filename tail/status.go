@@ -54,9 +54,8 @@ func (f FileStatus) State() string {
 	return "idle"
 }
 
-// show stores, at the end of a turn that led to next, what the status page reports of this file
-// until the next turn: its size, its times and whether it is read to its end. It returns what the
-// file waits for; 0: nothing, or only that it grows. The caller holds mu.
+// show stores, at the end of a turn that led to next, what the status reports until the next. It
+// returns what the file waits for; 0: nothing, or only that it grows. The caller holds mu.
 func (r *reader) show(next after) (wait tracker.Wait) {
 	switch {
 	case r.seeks > 0 && r.size > 0 && r.offset == 0:
@@ -97,9 +96,8 @@ func (t *Tailer) Files() []FileStatus {
 	return files
 }
 
-// FilesAtWork returns the status of every file that is being read and not idle, in no order, and
-// the number of idle files by input: of many files most are idle. An idle file with a problem that
-// has a fix is among the files.
+// FilesAtWork returns the status of every file that is being read and not idle, or has a problem
+// with a fix, in no order, and the number of the others by input: of many files most are idle.
 func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
 	return t.filesBut(t.isIdle)
 }
@@ -186,11 +184,9 @@ func (t *Tailer) Scanned() bool {
 	return t.scans > 0
 }
 
-// arrivals is how large a file was when, for as long as bytes of then are not
-// safe: how long the oldest of them waits follows from it. Where it grew too
-// large, neighbours are joined, and what came between is taken for younger than
-// it is. So a wait is told as shorter than it was, never as longer. Guarded by
-// Tailer.mu.
+// arrivals is how large a file was when, as long as bytes of then are not safe: how long the oldest
+// of them waits follows from it. Neighbours that are joined make a wait shorter than it was, never
+// longer. Guarded by Tailer.mu.
 type arrivals []arrival
 
 type arrival struct {
@@ -201,11 +197,9 @@ type arrival struct {
 // arrivalsLen is how many are kept.
 const arrivalsLen = 16
 
-// add notes that the file had size bytes when it was last changed at mtime (in ns), and drops the
-// notes of bytes before the offset safe. From the notes follows how long the oldest byte that is
-// not safe waits. If the list is full, each two neighbours become one with the later time, so a
-// wait is never reported as too long. An unknown mtime, or one in the future, is replaced by the
-// current time.
+// add notes that the file had size bytes when it was last changed at mtime (ns; one that is unknown
+// or in the future is now), and drops the notes of bytes before safe. In a full list each two
+// neighbours become one with the later time.
 func (a *arrivals) add(size, mtime, safe int64) {
 	all := *a
 	for len(all) > 0 && all[0].size <= safe {
@@ -235,9 +229,8 @@ func (a *arrivals) add(size, mtime, safe int64) {
 	*a = append(all, arrival{size, mtime})
 }
 
-// noteArrival notes the current size of the reader's file and when the file was last changed, if
-// some of its bytes are not safe yet. The status shows how long the oldest of these waits. The
-// caller holds mu.
+// noteArrival notes the size of the file, if some of its bytes are not safe yet. The caller holds
+// mu.
 func (r *reader) noteArrival() {
 	if r.arrivals == nil {
 		r.arrivals = new(arrivals)
@@ -246,16 +239,14 @@ func (r *reader) noteArrival() {
 	r.dropArrivals()
 }
 
-// dropArrivals frees the notes of when the bytes of the file were written, if all these bytes are
-// safe by now. The caller holds mu.
+// dropArrivals drops the notes of a file of which all is safe. The caller holds mu.
 func (r *reader) dropArrivals() {
 	if a := r.arrivals; a != nil && (len(*a) == 0 || (*a)[len(*a)-1].size <= r.k.safe) {
 		r.arrivals = nil
 	}
 }
 
-// of returns when the byte at the offset pos was written, as far as the notes tell: the time of the
-// first noted size beyond pos. Zero: no noted size is beyond pos.
+// of returns when the byte at pos was written, as far as the notes tell; zero: they do not.
 func (a arrivals) of(pos int64) time.Time {
 	for _, x := range a {
 		if x.size > pos {

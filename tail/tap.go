@@ -119,9 +119,8 @@ func (p *Tap) Dropped() uint64 {
 	return p.dropped
 }
 
-// Next waits for the next chunk of records, calls each with every record of it, and returns. An
-// error of each ends that, and Next returns it. io.EOF says that the tailer has ended and all
-// chunks were shown. If ctx ends, the error is that of ctx.
+// Next waits for the next chunk of records, and calls each with every record of it. It returns an
+// error of each, io.EOF when the tailer has ended and all chunks were shown, or the error of ctx.
 func (p *Tap) Next(ctx context.Context, each func(*Passed) error) error {
 	for {
 		p.mu.Lock()
@@ -167,8 +166,8 @@ func (w *worker) tap(r *reader, c *record.Chunk) {
 	}
 }
 
-// offer queues a copy of a chunk for the tap. If the tap holds tapRoom bytes already, offer drops the
-// chunk and counts its records as dropped, so that the worker never waits.
+// offer queues a copy of a chunk, or, if the tap holds tapRoom bytes, counts its records as
+// dropped: the worker never waits.
 func (p *Tap) offer(r *reader, c *record.Chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,9 +209,8 @@ type passing struct {
 	stamp  record.BatchID
 }
 
-// each calls f with every record of a tapped chunk, with its place in the file, until f returns an
-// error. In the records, the id of the batch (stamp) is replaced by zeros, because the batch does
-// not exist yet.
+// each calls f with every record of a tapped chunk until f returns an error. The id of the batch
+// (stamp) is replaced by zeros, because the batch does not exist yet.
 func (c *passing) each(f func(*Passed) error) error {
 	scan, err := format.New(format.Options{Format: c.format, MaxRecord: math.MaxInt32})
 	if err != nil {
@@ -250,9 +248,9 @@ type sourcePlaces struct {
 	at       int64  // in the first piece, from its start
 }
 
-// next returns the place in the file of the next record, which has n bytes in the body. If records
-// were changed, the lengths in the file are in s.lens. A length of 0 means that the record was made
-// of the same lines as the next one with a length: then both have the same place.
+// next returns the place in the file of the next record, which has n bytes in the body. A length of
+// 0 in s.lens means that it was made of the same lines as the next one with a length: both have the
+// same place.
 func (s *sourcePlaces) next(n int) (offset, length int64) {
 	for len(s.pieces) > 1 && s.at >= s.pieces[0].Len() {
 		s.pieces, s.at = s.pieces[1:], 0

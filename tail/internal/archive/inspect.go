@@ -42,8 +42,7 @@ func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places fu
 }
 
 // inspectOnce is Inspect in one pass. verify says whether zstd checksums are checked. A file that
-// breaks off or is damaged is no error: Facts.Cut says so, and Facts.Left how many compressed bytes
-// follow. The error is ErrWindow, or one of ctx or of reading.
+// breaks off or is damaged is no error. The error is ErrWindow, or one of ctx or of reading.
 func inspectOnce(ctx context.Context, f io.ReaderAt, how Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
 	u, err := newUnpacker(f, how, size, verify)
 	defer u.close()

@@ -62,8 +62,7 @@ func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// read is ReadAt within the known size. For an offset before the bytes that it keeps,
-// and outside of the kept beginning, it decompresses the file from its start again.
+// read is ReadAt within the known size.
 func (s *Source) read(b []byte, off int64) (int, error) {
 	if end := off + int64(len(b)); end <= int64(len(s.start)) {
 		return copy(b, s.start[off:end]), nil

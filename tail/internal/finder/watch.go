@@ -186,10 +186,8 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 	return added, ill
 }
 
-// followOnce is one round of follow: it compares the wanted folders with those that are watched,
-// ends and adds watches, and notes whether some folder is not watched (deaf). added says that a
-// folder is watched that was not, or another one at its path. ill says why a watch was refused for
-// lack of resources. The caller holds mu.
+// followOnce is one round of follow. added says that a folder is watched that was not, or another
+// one at its path. ill says why a watch was refused for lack of resources. The caller holds mu.
 func (w *Watcher) followOnce() (added bool, ill *illness) {
 	// Looked at before they are watched: the next round finds a folder that is replaced in between.
 	at := make(map[string]Node, len(w.wanted))
@@ -425,10 +423,9 @@ func (w *Watcher) pathsOf(path string) []string {
 	return paths
 }
 
-// isCurrent reports whether the path dir still leads to the folder that is watched for it. After
-// the folder was renamed, or a link in the path was changed, it does not, and events of the
-// watched folder say nothing about names at the path. For a folder without a watch, isCurrent
-// reports whether it exists.
+// isCurrent reports whether the path dir still leads to the folder that is watched for it; else
+// events of that say nothing about names at the path. For a folder without a watch, it reports
+// whether it exists.
 func (w *Watcher) isCurrent(dir string) bool {
 	e, err := look(dir)
 	w.mu.Lock()

@@ -328,10 +328,7 @@ func (f *File) take() []Action {
 	return read
 }
 
-// end ends the turn of a file with the outcome that its worker reports, and returns what
-// follows: the file is closed, rests until it grows, waits for an event, or is queued again
-// because there is more to read or it was wanted meanwhile. If the file was the last one to
-// be drained before a stop, AllDrained is among the actions.
+// end ends the turn of a file with the outcome that its worker reports.
 func (t *Tracker) end(f *File, e Ended) []Action {
 	wanted := e.Outcome == More || f.turn == Again || e.Outcome == AwaitSafe && e.Safe
 	f.wait, f.moved, f.safe = e.Wait, f.moved || e.Moved, e.Outcome == AwaitSafe && !e.Safe
@@ -382,9 +379,7 @@ func (t *Tracker) seen(f *File, e Seen) []Action {
 }
 
 // unseen notes that a scan has not found a file. Only the second scan in a row counts the file as
-// gone, because names can change during a scan. If its path still leads to the file (Left is
-// false), nothing follows. A file that is gone is announced and queued, so that it is read to its
-// end.
+// gone, because names can change during a scan.
 func (t *Tracker) unseen(f *File, e Unseen) []Action {
 	f.deleted = e.Deleted
 	switch {

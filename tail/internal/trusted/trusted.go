@@ -252,9 +252,8 @@ func (s *steps) arrive(name string, flags int) (fd int, err error) {
 	return fd, nil
 }
 
-// lead puts the names of a path before the names still to go; path is the one to open, or the
-// target of a link. An absolute path begins at the root again, any other at the folder that was
-// reached.
+// lead puts the names of a path before the names still to go. An absolute path begins at the root
+// again.
 func (s *steps) lead(path string) error {
 	start := ""
 	switch {
