@@ -213,7 +213,8 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 }
 
 // refuseCarried writes a record that began in the file before to quarantine, because its JSON is
-// larger than a payload may be. The text of j is that of both files.
+// larger than a payload may be. The text of j is that of both files. The error is
+// that of quarantine.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,

@@ -280,7 +280,7 @@ func (t *Tailer) openSources(all []record.Extent) (sources, error) {
 // openSource opens the file of the range x, unless it is in files, stores it there, and checks that
 // the bytes of x are in it. It tries the file itself, the descriptor of its reader, and a
 // compressed copy beside it. The error is ErrSourceGone if none has the bytes; a file that exists
-// but cannot be read now does not count as gone.
+// but cannot be read now does not count as gone. The caller closes the files.
 func (t *Tailer) openSource(files sources, x record.Extent) (err error) {
 	defer func() {
 		if err != nil {
