@@ -146,7 +146,7 @@ func TestDeletedWithARest(t *testing.T) {
 	next, st, err := openFile(w.path("a.log"))
 	must(t, err)
 	defer next.Close()
-	if m := tailer.recognise(r.in, newSample(next, st, ""), r.in.RotateQuiet.D()); m.is != identity.Undecided {
+	if m := tailer.recognise(r.in, newSample(next, st, "")); m.is != identity.Undecided {
 		t.Errorf("the next file is %v", m.is)
 	}
 }
