@@ -291,7 +291,7 @@ func (m *alike) step() {
 		}
 	case 5: // saved by a temporary file
 		was := m.files[f]
-		if m.away || len(text(was)) < 16 {
+		if m.away || len(text(was)) < 16 || m.padded[f] {
 			break
 		}
 		m.settled()
@@ -306,7 +306,7 @@ func (m *alike) step() {
 		m.do("mv", m.home+"tmp", f)
 	case 6, 7: // copied and truncated
 		m.look()
-		if m.away || len(text(m.files[f])) < 16 {
+		if m.away || len(text(m.files[f])) < 16 || m.padded[f] {
 			break
 		}
 		m.settled() // what was read of it is not read a second time from the copy

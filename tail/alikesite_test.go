@@ -22,7 +22,7 @@ type site struct {
 	target string          // links: the folder that the home leads to
 	wide   bool            // folders: a folder that was renamed is matched too
 	cuts   bool            // the power is cut now and then
-	padded map[string]bool // files that have zeros since a cut: where their lines begin is not known
+	padded map[string]bool // files that had zeros since a cut: not all that lies in them is known
 	odd    map[string]int  // of files, since the agent was stopped: 1: they were renamed, 2: something else happened to them
 
 	old      string              // logrotate: olddir, with a slash behind it; empty: none
@@ -136,7 +136,7 @@ func unique(lines []string) (own []string) {
 // copied copies a file and truncates it while some of it is not read.
 func (m *alike) copied(f string) {
 	was := m.files[f]
-	if len(text(was)) < 16 || m.away && (m.odd[f] > 0 || !m.isTold(f)) {
+	if len(text(was)) < 16 || m.padded[f] || m.away && (m.odd[f] > 0 || !m.isTold(f)) {
 		return
 	}
 	m.odd[f] = 2
