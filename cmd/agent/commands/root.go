@@ -1,0 +1,89 @@
+// Package commands promises that a command line does one thing, or says what is wrong with it, and
+// that its exit code is one of package exit. Every command has a file of its own: flags in, a call of
+// the room that does the work, output and exit code.
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/version"
+)
+
+// Execute runs one command line, prints its error to stderr and returns the exit code: that of an
+// exit.Error, or exit.Usage for any other error.
+func Execute(args []string) int {
+	root := Root()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	code := exit.Usage // an error without an exit code is cobra's: the command line is wrong
+	var ended *exit.Error
+	if errors.As(err, &ended) {
+		code = ended.Code
+		err = ended.Err
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, exit.Words(err))
+	}
+	return code
+}
+
+// Root returns kusto-agent with all its commands.
+func Root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kusto-agent",
+		Short:         "Ships records from files to Azure Data Explorer, and knows what became of each",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), topCommand(), previewCommand(), versionCommand())
+	root.AddCommand(auditCommand(), filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
+	root.AddCommand(configCommand(), metricsCommand(), manCommand(), checkCommand(), setupCommand(), initCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.RunE = sayWhich
+		}
+	}
+	return root
+}
+
+// show prints what a command has found: as one line of JSON, which is doc, or as text writes it.
+func show(cmd *cobra.Command, asJSON bool, doc any, text func(console.Output) error) error {
+	out := console.NewOutput(cmd.OutOrStdout())
+	if asJSON {
+		return out.End(out.JSON(doc))
+	}
+	return out.End(text(out))
+}
+
+// untilSignal returns the context of a command, which SIGINT and SIGTERM end too until stop is called.
+func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
+	return signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+}
+
+// versionCommand returns the command version, with its help and its flag.
+func versionCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, and the commit and date it was built from",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return show(cmd, asJSON, version.Of(), func(out console.Output) error { return version.Of().Write(out) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	return cmd
+}

@@ -1,0 +1,118 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/telemetry"
+)
+
+// statusCommand returns the command status, with its help and its flags.
+func statusCommand() *cobra.Command {
+	var from watched
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what the running agent is doing",
+		Long: "Show what the running agent is doing, on one screen: what is wrong and what to do about it, inputs, routes,\n" +
+			"clusters and files. The exit code is for scripts and health checks: 0 where nothing needs a person, 1 where\n" +
+			"something does (a route that is held, a problem, records in quarantine or dropped), 69 where a cluster or a\n" +
+			"route is down, or no agent answers.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := from.fetch(c.Context())
+			if err != nil {
+				return err
+			}
+			err = show(c, asJSON, s, func(out console.Output) error { return telemetry.Render(out, s, out.Color()) })
+			return cmp.Or(err, needed(s))
+		},
+	}
+	from.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the status document")
+	return cmd
+}
+
+// needed returns the error with which the command status ends, which has only an exit code: 69 if a
+// cluster or a route is down, 1 if something needs a person, and nil if nothing does.
+func needed(s *telemetry.Status) error {
+	switch s.Need() {
+	case telemetry.NeedPerson:
+		return exit.Silently(exit.Failed)
+	case telemetry.NeedService:
+		return exit.Silently(exit.Unreachable)
+	}
+	return nil
+}
+
+// watched says which running agent to ask for its status.
+type watched struct {
+	addr, path, dir string
+	named           bool // the configuration was
+}
+
+// flags adds the flags that say which agent is asked for its status, and notes in w.named whether
+// --config is given.
+func (w *watched) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration)")
+	f.StringVar(&w.path, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&w.dir, "state-dir", "", "the state_dir of the agent, a `folder`: asks over the socket in it, as root or as the agent's user")
+	cmd.MarkFlagsMutuallyExclusive("address", "state-dir")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.named = cmd.Flags().Changed("config") }
+}
+
+// fetch asks the agent that the flags name for its status: over its socket with --state-dir,
+// otherwise over HTTP at --address or telemetry.listen. If --config was given and the agent that
+// answers runs with another file, that is an error. Its errors have exit codes.
+func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
+	if w.dir != "" {
+		s, err := telemetry.FetchStatus(ctx, w.dir)
+		return s, askError(err, w.dir)
+	}
+	ask := telemetry.Config{Listen: w.addr}
+	if w.addr == "" {
+		ask = listening(w.path)
+	}
+	s, err := telemetry.Fetch(ctx, ask)
+	if err != nil {
+		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, ask.Listen))
+	}
+	if w.addr == "" && w.named && w.other(s.Config.File) {
+		return nil, exit.With(exit.Failed, fmt.Errorf("the agent at %s runs with %s; name the state_dir of the one you mean with --state-dir, or its --address",
+			ask.Listen, telemetry.Printable(s.Config.File)))
+	}
+	return s, nil
+}
+
+// other reports whether file, the configuration of the agent that answered, is another file than
+// that of --config. It is false if that cannot be found out, because the agent was started with a
+// relative path.
+func (w *watched) other(file string) bool {
+	asked, err := filepath.Abs(w.path)
+	if err != nil || !filepath.IsAbs(file) || filepath.Clean(file) == asked {
+		return false
+	}
+	a, errA := os.Stat(asked)
+	b, errB := os.Stat(file)
+	return errA != nil || errB != nil || !os.SameFile(a, b)
+}
+
+// listening returns the section telemetry of the configuration at path, which says where the agent
+// listens. If the file cannot be read or switches it off, it returns the default: every user may
+// ask for the status, also one who cannot read the file.
+func listening(path string) telemetry.Config {
+	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
+	if err != nil || cfg.Telemetry.Listen == "" {
+		return telemetry.DefaultConfig()
+	}
+	return cfg.Telemetry
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package main
-
-// underRace says that the race detector takes part, and takes memory.
-const underRace = false

@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kusto-agent/emulator"
+)
+
+const byName = `
+batch: {max_wait: 200ms}
+inputs:
+  - {name: app, paths: ["${DIR}/logs/app.log"], table: App, mapping: m, format: JSON, watch: MODE}
+`
+
+const withRotated = `
+batch: {max_wait: 200ms}
+inputs:
+  - {name: app, paths: ["${DIR}/logs/app*"], table: App, mapping: m, format: JSON, watch: MODE}
+`
+
+// rotated is what is written while logrotate rotates so many times.
+var rotated = load{records: 15_000, rate: 5_000}
+
+const rotations = 3
+
+// awaitRotation waits until the n-th of these rotations is due, from 0: in the middle of
+// a portion.
+func (w *writer) awaitRotation(n int) {
+	w.t.Helper()
+	w.more()
+	w.awaitRows("App", (n+1)*w.portion()+w.portion()/2)
+}
+
+// TestSelfRotating: what an application writes that rotates its log itself, again
+// and again, is stored once, record by record.
+func TestSelfRotating(t *testing.T) {
+	t.Parallel()
+	l := load{records: 100_000, rate: 20_000, perFile: 10_000}
+	if longForm {
+		l.records = 1_200_000
+	} else if testing.Short() {
+		l.records = 40_000
+	}
+	m := watchModes(t)
+	defer m.Wait()
+	f := func(kind, inputs string) {
+		m.run(kind, func(t *testing.T, mode string) {
+			s := newSite(t, emulator.Options{})
+			s.write("logs/app.log", "")
+			p := s.run(open + strings.ReplaceAll(inputs, "MODE", mode))
+			p.await(1, "agent is running")
+			w := s.writer(kind, s.path("logs/app.log"), l)
+			w.wantStored("App")
+			t.Logf("%d records, %v rotations seen", l.records, p.metric("tail_rotations_total"))
+			p.stop()
+		})
+	}
+	f("lumberjack", byName)
+	f("rotating", byName)
+	f("timed", withRotated)
+}
+
+// TestLogrotate: Debian's logrotate rotates the log of an application that goes on
+// writing. What was written is stored once, record by record.
+func TestLogrotate(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
+		t.Skipf("logrotate is started as root here: %v", err)
+	}
+	m := watchModes(t)
+	defer m.Wait()
+	f := func(name, kind, inputs, directives string) {
+		m.run(name, func(t *testing.T, mode string) {
+			s := newSite(t, emulator.Options{})
+			s.write("logs/app.log", "")
+			for _, dir := range []string{"", "logs"} { // logrotate trusts no folder that others may write to
+				if err := os.Chmod(s.path(dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := s.run(open + strings.ReplaceAll(inputs, "MODE", mode))
+			p.await(1, "agent is running")
+			w := s.writer(kind, s.path("logs/app.log"), rotated)
+			for n := range rotations {
+				w.awaitRotation(n)
+				w.rotate(s.path("logs/app.log"), "su root root\nrotate 100\n"+directives)
+			}
+			w.wantStored("App")
+			names, err := filepath.Glob(s.path("logs/*"))
+			if err != nil || len(names) < rotations { // the live one too, if the writer had not ended
+				t.Errorf("the files are %v, %v", names, err)
+			}
+			p.stop()
+		})
+	}
+	hup := "\nsharedscripts\npostrotate\n  kill -HUP PID\nendscript"
+	f("create", "slog", byName, "create 0644 root root"+hup)
+	f("nocreate, found with what was rotated", "reopening", withRotated, "nocreate"+hup)
+	f("dateext", "reopening", byName, "create 0644 root root\ndateext\ndateformat -%Y%m%d-%s"+hup)
+	f("delaycompress", "slog", byName, "create 0644 root root\ncompress\ndelaycompress"+hup)
+	f("delaycompress, found with what was rotated", "slog", withRotated, "create 0644 root root\ncompress\ndelaycompress"+hup)
+	f("without a signal", "watched", byName, "nocreate")
+}
+
+// TestLogrotateCopies: the same with copytruncate, while the application holds its
+// breath: what it writes between copy and truncation would be in no file.
+func TestLogrotateCopies(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
+		t.Skipf("logrotate is started as root here: %v", err)
+	}
+	m := watchModes(t)
+	defer m.Wait()
+	f := func(name, inputs, directives string) {
+		m.run(name, func(t *testing.T, mode string) {
+			s := newSite(t, emulator.Options{})
+			s.write("logs/app.log", "")
+			for _, dir := range []string{"", "logs"} {
+				if err := os.Chmod(s.path(dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := s.run(open + strings.ReplaceAll(inputs, "MODE", mode))
+			p.await(1, "agent is running")
+			w := s.writer("slog", s.path("logs/app.log"), rotated)
+			for n := range rotations {
+				w.awaitRotation(n)
+				w.hold()
+				w.rotate(s.path("logs/app.log"), "su root root\nrotate 100\n"+directives)
+				w.goOn()
+			}
+			w.wantStored("App")
+			p.stop()
+		})
+	}
+	f("by its name", byName, "copytruncate")
+	f("with the copies", withRotated, "copytruncate")
+	f("with dated copies", withRotated, "copytruncate\ndateext\ndateformat -%Y%m%d-%s")
+	f("with compressed copies", withRotated, "copytruncate\ncompress\ndelaycompress")
+}
