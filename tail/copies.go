@@ -265,9 +265,23 @@ func (c *candidate) same(s *sample) finding {
 
 // compare compares the open file s with the generation c, whose content begins in the same way.
 func (c *candidate) compare(s *sample) finding {
+	compare := c.compareGone
 	if c.reader != nil {
-		return c.compareRead(s)
+		compare = c.compareRead
 	}
+	f := compare(s)
+	if isStale(s.status, c.info.Birth) {
+		f.facts.Node = identity.Stale
+	}
+	return f
+}
+
+// isStale reports whether a file with the status st was last changed before another was made, at birth,
+// so that it has no copy of that. 0: the file system does not tell when.
+func isStale(st status, birth int64) bool { return birth > 0 && st.ctime < birth }
+
+// compareGone is compare for a candidate that nobody reads.
+func (c *candidate) compareGone(s *sample) finding {
 	f := c.found(c.left.node(s), c.fate(), identity.Differs)
 	if f.facts.Fate == identity.Renamed {
 		return f

@@ -59,7 +59,10 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 	if f.Fate == identity.Renamed {
 		f.Fate = identity.Past // it was compressed after that
 	}
-	if k.reader == nil && k.left.at > 0 && p.st.mtime > k.left.at {
+	switch {
+	case isStale(p.st, k.node().birth):
+		f.Node = identity.Stale
+	case k.reader == nil && k.left.at > 0 && p.st.mtime > k.left.at:
 		f.Node = identity.Younger // compressing keeps the time at which its content was written
 	}
 	if f.Content, upTo = k.isIn(p.facts); f.Content == identity.Holds {

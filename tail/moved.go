@@ -94,44 +94,53 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 }
 
 // findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
-// lines that were written after the last read.
+// lines that were written after the last read. Of several that begin alike, such as those of earlier
+// truncations, the one that was changed last is the copy.
 func (t *Tailer) findCopies(in *input) {
-	t.mu.Lock()
-	lost := in.truncated
-	in.truncated = nil
-	paths := make([][]string, len(lost))
-	for i, k := range lost {
-		info := k.info.Info()
-		paths[i] = info.Paths()
-	}
-	t.mu.Unlock()
-	for i, k := range lost {
-		for _, path := range paths[i] {
+	lost := take(t, &in.truncated)
+	for _, k := range lost {
+		var info record.FileInfo
+		t.locked(func() { info = k.info.Info() })
+		var last struct {
+			path  string
+			ctime int64
+		}
+		for _, path := range info.Paths() {
 			dir, base := filepath.Split(path)
 			entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
 			for _, e := range entries {
-				if strings.HasPrefix(e.Name(), base) && e.Name() != base && e.Type().IsRegular() && t.continues(k, dir+e.Name()) {
-					t.adopt(in, dir+e.Name(), true)
+				if !strings.HasPrefix(e.Name(), base) || e.Name() == base || !e.Type().IsRegular() {
+					continue
+				}
+				if ctime, is := t.continues(in, k, dir+e.Name()); is && ctime > last.ctime {
+					last.path, last.ctime = dir+e.Name(), ctime
 				}
 			}
+		}
+		if last.path != "" {
+			t.adopt(in, last.path, true)
 		}
 	}
 }
 
-// continues reports whether the file at path is a copy of the generation k, which no reader has,
-// and holds more than was read of that.
-func (t *Tailer) continues(k *known, path string) bool {
+// continues reports whether the file at path, which is not known yet, is a copy of the generation k,
+// which no reader has, and holds more than was read of that, and when the file was last changed, in ns.
+func (t *Tailer) continues(in *input, k *known, path string) (ctime int64, is bool) {
 	f, st, err := openFile(path)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer f.Close()
 	var c *candidate
-	t.locked(func() { c = k.candidate(t.scanNo) })
-	if c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
-		return false
+	known := false
+	t.locked(func() {
+		c = k.candidate(t.scanNo)
+		known = in.byNode.get(st.node) != nil && in.doubted(st.node) == nil
+	})
+	if known || c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
+		return 0, false
 	}
-	return identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
+	return st.ctime, identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
 }
 
 // A file can be made and rotated away between two looks, or while nobody looks, to

@@ -17,6 +17,7 @@ type Node uint8
 const (
 	SameNode   Node = iota // device, inode, birth and handle are those of the original
 	HandedOver             // the same, and a copy has taken over what was known by it
+	Stale                  // another node, last changed before the original was made
 	Older                  // another node, made before the original came to its end
 	Younger                // another node, made afterwards
 )
@@ -88,6 +89,7 @@ type row uint8
 const (
 	sameNode row = iota
 	handedOver
+	stale
 	untouched
 	untouchedCompressed
 	changing
@@ -102,7 +104,7 @@ const (
 
 var (
 	rowWords = [...]string{
-		"same node", "same node, a copy took over", "untouched", "untouched, the file compressed", "changing",
+		"same node", "same node, a copy took over", "stale", "untouched", "untouched, the file compressed", "changing",
 		"truncated after the file was made", "truncated before the file was made",
 		"unlinked after the file was made", "unlinked before the file was made", "renamed away", "past", "past, the file compressed",
 	}
@@ -114,6 +116,7 @@ var table = [len(rowWords)][len(contentWords)]Verdict{
 	//                    differs    holds         little        prefix     in part    not compared
 	sameNode:            {Rewritten, Same, Same, Rewritten, Rewritten, Undecided},
 	handedOver:          {Rewritten, Rewritten, Rewritten, Rewritten, Rewritten, Rewritten},
+	stale:               {Own, Own, Own, Own, Own, Own},
 	untouched:           {Own, Undecided, Undecided, Undecided, Undecided, Undecided},
 	untouchedCompressed: {Own, Copy, Own, Own, Own, Undecided},
 	changing:            {Own, Undecided, Undecided, Undecided, Undecided, Undecided},
@@ -132,7 +135,7 @@ var table = [len(rowWords)][len(contentWords)]Verdict{
 // was compared.
 func Judge(f Facts) Verdict {
 	v := table[f.row()][f.Content]
-	if v == Undecided && f.Late && !f.Compressed && f.Node >= Older {
+	if v == Undecided && f.Late && !f.Compressed && f.Node > HandedOver {
 		return Own
 	}
 	return v
@@ -151,6 +154,8 @@ func (f Facts) row() row {
 		return sameNode
 	case f.Node == HandedOver:
 		return handedOver
+	case f.Node == Stale:
+		return stale
 	case f.Fate == Untouched && f.Compressed:
 		return untouchedCompressed
 	case f.Fate == Untouched:

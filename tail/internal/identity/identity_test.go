@@ -89,7 +89,7 @@ func TestSkipsOnlyWhatIsProved(t *testing.T) {
 			t.Errorf("%+v: %v", f, is)
 		case f.Fate == Untouched && f.Compressed && is == Copy: // it is read when that file is gone
 		case f.Fate == Past && f.Compressed: // compressing leaves no other trace
-		case f.Fate == Untouched, f.Fate == Changing, f.Fate == Renamed, f.Fate == Past, f.Node == Younger:
+		case f.Fate == Untouched, f.Fate == Changing, f.Fate == Renamed, f.Fate == Past, f.Node == Younger, f.Node == Stale:
 			t.Errorf("%+v: %v", f, is)
 		}
 	})
@@ -98,7 +98,7 @@ func TestSkipsOnlyWhatIsProved(t *testing.T) {
 // TestUndecidedEnds: no other plain file is undecided for longer than it may be.
 func TestUndecidedEnds(t *testing.T) {
 	each(func(f Facts) {
-		if is := Judge(f); is == Undecided && f.Late && f.Node >= Older && !f.Compressed {
+		if is := Judge(f); is == Undecided && f.Late && f.Node > HandedOver && !f.Compressed {
 			t.Errorf("%+v: %v", f, is)
 		}
 	})
@@ -111,7 +111,7 @@ func TestSameNode(t *testing.T) {
 		if own := is != Same && is != Rewritten && is != Undecided; f.Node <= HandedOver && own {
 			t.Errorf("%+v: %v", f, is)
 		}
-		if f.Node >= Older && (is == Same || is == Rewritten) {
+		if f.Node > HandedOver && (is == Same || is == Rewritten) {
 			t.Errorf("%+v: %v", f, is)
 		}
 	})
