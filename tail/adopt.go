@@ -101,7 +101,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 		t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
 		r.info.First = k.info.Info().First
-		k.own().left = departure{at: st.ctime, unseen: true}
+		k.own().left = truncatedUnseen(st)
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		t.start(r, in.nextOf(k.file()), newKnown())
 		t.remember(r.file, r.k.info) // what was known by this file may be known by its copy now

@@ -132,6 +132,12 @@ func (d departure) node(s *sample) identity.Node {
 	return identity.Older
 }
 
+// truncatedUnseen returns how the content of a file with the status st came to its end while nobody
+// looked: at the latest when its bytes were changed last. Its ctime is later if it was renamed since.
+func truncatedUnseen(st status) departure {
+	return departure{at: min(st.mtime, st.ctime), unseen: true}
+}
+
 // departureOf returns how the open file of a reader left its path; the zero departure if the file
 // is compressed, not open or cannot be examined.
 func departureOf(r *reader) departure {
@@ -475,7 +481,7 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 				case c.fits(f, st.size):
 					return identity.Untouched, identity.Older
 				default:
-					return identity.Truncated, departure{at: st.ctime}.node(s) // ctime counts as the moment
+					return identity.Truncated, truncatedUnseen(st).node(s)
 				}
 			}
 		}

@@ -170,11 +170,13 @@ const enoughAlike = 64 << 10
 // to the end fate. Holds: the file counts as a copy, because at least identity.Enough bytes are
 // equal, its name matches, or k was truncated just now. Differs: the sizes show that it is none.
 // Little: that proves nothing, because fewer bytes are equal, or because nobody saw the file of k
-// come to its end and the name of p is another one, or other files begin like k too.
+// come to its end and the name of p is another one, other files begin like k too, or the content of
+// p is of later than k.
 func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past
 	switch {
-	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k):
+	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
+		unseen && !enough && p.in.isSuperseded(k, p.st.mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
@@ -197,6 +199,17 @@ func (in *input) isCommon(k *known) bool {
 		}
 	}
 	return false
+}
+
+// isSuperseded reports whether another file, made after that of k, was read at the path of k before the
+// time mtime, in ns. Then what was last written at that time is more likely to be of a later file than
+// of k. The caller holds mu.
+func (in *input) isSuperseded(k *known, mtime int64) bool {
+	first, born := k.info.Info().First, k.node().birth
+	return born > 0 && some(in.known.All(), func(o *known) bool {
+		at := o.node().birth
+		return born < at && at < mtime && o.info.Info().First == first
+	})
 }
 
 // isNameOf reports whether rotation may have given a file this path: same folder, and a
