@@ -294,15 +294,16 @@ func (m *alike) folderMoves() {
 
 // left is told that all files have another path: others are made where they were.
 func (m *alike) left(path func(f string) string) {
+	for _, f := range slices.Collect(maps.Keys(m.at)) { // also of files that were rotated or compressed
+		if strings.HasPrefix(f, m.home) {
+			m.holds(path(f), slices.Collect(maps.Keys(m.at[f])))
+		}
+	}
 	for _, f := range slices.Sorted(maps.Keys(m.files)) {
 		m.lays(path(f), m.files[f])
-		maps.Copy(m.at[path(f)], m.at[f])
 		if m.r.IntN(2) == 0 {
 			m.late(path(f), m.own())
 		}
-	}
-	for _, f := range m.rotated {
-		m.at[path(f)] = m.at[f]
 	}
 	clear(m.files)
 	clear(m.unread)

@@ -123,10 +123,11 @@ type departure struct {
 }
 
 // node says whether a file was made before this departure, also if the moment is not known, or
-// after it. A coarse clock may give both the same time: a copy is made just before a truncation, a
-// new file just after a deletion.
+// after it. A coarse clock may give both the same time: a copy is made just before a truncation that
+// was seen, a new file just after a deletion, or after the last write to a file that was truncated
+// before.
 func (d departure) node(s *sample) identity.Node {
-	if d.at > 0 && (s.born() > d.at || d.deleted && s.born() == d.at) {
+	if d.at > 0 && (s.born() > d.at || (d.deleted || d.unseen) && s.born() == d.at) {
 		return identity.Younger
 	}
 	return identity.Older
@@ -327,7 +328,7 @@ func (c *candidate) compareGone(s *sample) finding {
 	} else if c.inPlace() {
 		f.facts.Fate = identity.Untouched
 	}
-	if unseen && !isOfStem(s.f.Name(), c.info) {
+	if name := s.f.Name(); unseen && (!isOfStem(name, c.info) || filepath.Base(name) == filepath.Base(c.info.First)) {
 		f.facts.Content = identity.Little // a copy is named after its original; this may only begin alike
 	}
 	return f
