@@ -98,6 +98,7 @@ type alike struct {
 func newAlike(t *testing.T, seed uint64) *alike {
 	m := &alike{
 		script: newScript(newWorld(t)), r: rand.New(rand.NewPCG(seed, 2)), kind: int(seed / 2 % 4),
+		n:     1000, // a copy named by it is never in the way of a chain of rotated files
 		files: make(map[string][]string), owed: make(map[string]int), at: make(map[string]map[string]bool),
 		unread: make(map[string][]string), may: make(map[string]int), exact: make(map[string]bool), again: make(map[string]bool),
 	}
@@ -127,7 +128,7 @@ func (m *alike) do(command string, args ...string) {
 	note := strings.Join(args, " ")
 	m.boxed.note("> " + command + " " + note[:min(len(note), 60)])
 	if err := commands[command](m.script, args); err != nil {
-		m.t.Fatalf("%s %q: %v", command, args, err)
+		m.t.Fatalf("%s %q: %v\n%s", command, args, err, m.boxed.text())
 	}
 }
 
