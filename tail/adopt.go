@@ -47,7 +47,7 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
-	real := t.leads(path)
+	real := t.leads(path, st.node)
 	info := record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size, Real: finder.Elsewhere(real, path)}
 	t.mu.Lock()
 	defer t.mu.Unlock()

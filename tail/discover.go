@@ -226,8 +226,10 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 	return nil, false
 }
 
-// leads returns the path of a file with all links resolved. The goroutine that discovers calls it.
-func (t *Tailer) leads(path string) string {
+// leads returns the path of the file n with all links resolved. Where a folder leads is looked up once
+// in a scan, and again if the file is not there: the link may lead elsewhere since, or have led elsewhere
+// when the scan began. The goroutine that discovers calls it.
+func (t *Tailer) leads(path string, n node) string {
 	if finder.IsLink(path) {
 		return finder.Leads(path)
 	}
@@ -235,7 +237,14 @@ func (t *Tailer) leads(path string) string {
 	if t.led.scan != t.scanNo || t.led.dir != dir {
 		t.led = led{t.scanNo, dir, finder.Leads(dir)}
 	}
-	return filepath.Join(t.led.to, name)
+	real := filepath.Join(t.led.to, name)
+	if real != path {
+		if st, err := statPath(real); err != nil || st.node != n {
+			t.led = led{}
+			return finder.Leads(path)
+		}
+	}
+	return real
 }
 
 // led is where a folder led in a scan.

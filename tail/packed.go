@@ -79,7 +79,7 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 	if how == archive.Unknown || never && !gone {
 		return
 	}
-	handle, real := handleOf(f), t.leads(path)
+	handle, real := handleOf(f), t.leads(path, st.node)
 	t.mu.Lock()
 	if in.readers.Get(st.node) != nil {
 		t.mu.Unlock()

@@ -42,3 +42,27 @@ func TestWatchFollowsFolder(t *testing.T) {
 		})
 	}
 }
+
+// TestLinkLedElsewhereDuringAScan: a deploy leads a link to another folder after a scan has found out
+// where it led. The path of a new file is resolved anew: by that the file is found after the next deploy.
+func TestLinkLedElsewhereDuringAScan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start()
+	tailer := w.tailer
+	w.halt() // nobody else looks now
+	find := func(folder string) string {
+		must(t, os.Mkdir(w.path(folder), 0o755))
+		must(t, os.Symlink(folder, w.path("link")))
+		must(t, os.Rename(w.path("link"), w.path("current")))
+		must(t, os.WriteFile(w.path("current/a.log"), []byte(folder+"\n"), 0o644))
+		st, err := statPath(w.path("current/a.log"))
+		must(t, err)
+		return tailer.leads(w.path("current/a.log"), st.node)
+	}
+	for _, folder := range []string{"run0", "run1"} {
+		if real, want := find(folder), w.path(folder+"/a.log"); real != want {
+			t.Errorf("the file is in %s, want %s", real, want)
+		}
+	}
+}
