@@ -173,7 +173,7 @@ const enoughAlike = 64 << 10
 // come to its end and the name of p is another one, other files begin like k too, or the content of
 // p is of later than k.
 func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
-	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past
+	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.unseen
 	switch {
 	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
 		unseen && !enough && p.in.isSuperseded(k, p.st.mtime):
