@@ -383,8 +383,11 @@ func (c *candidate) compareRead(s *sample) finding {
 		// The file of c was deleted. If s was made before that, an editor has saved it anew, or it was
 		// moved to another file system. Then the rest of the deleted file is read before s.
 		holds.facts.Node, holds.facts.Fate = (departure{at: at, deleted: !c.packed}).node(s), identity.Unlinked
-		if holds.facts.Node == identity.Older && (!c.resting || unread) {
+		switch {
+		case holds.facts.Node == identity.Older && (!c.resting || unread):
 			holds.facts.Fate = identity.Changing
+		case !c.isEnough() && filepath.Base(s.f.Name()) != filepath.Base(c.path):
+			holds.facts.Content = identity.Little // a file with another name may begin with the same header
 		}
 	}
 	return holds
