@@ -328,8 +328,12 @@ func (c *candidate) compareGone(s *sample) finding {
 	} else if c.inPlace() {
 		f.facts.Fate = identity.Untouched
 	}
-	if name := s.f.Name(); unseen && (!isOfStem(name, c.info) || filepath.Base(name) == filepath.Base(c.info.First)) {
+	named := isOfStem(s.f.Name(), c.info)
+	switch {
+	case unseen && (!named || filepath.Base(s.f.Name()) == filepath.Base(c.info.First)):
 		f.facts.Content = identity.Little // a copy is named after its original; this may only begin alike
+	case f.facts.Fate == identity.Unlinked && !named:
+		f.facts.Content = identity.Little
 	}
 	return f
 }
@@ -386,8 +390,8 @@ func (c *candidate) compareRead(s *sample) finding {
 		switch {
 		case holds.facts.Node == identity.Older && (!c.resting || unread):
 			holds.facts.Fate = identity.Changing
-		case !c.isEnough() && filepath.Base(s.f.Name()) != filepath.Base(c.path):
-			holds.facts.Content = identity.Little // a file with another name may begin with the same header
+		case !c.isEnough() && filepath.Base(s.f.Name()) != filepath.Base(c.path), !isOfStem(s.f.Name(), c.info):
+			holds.facts.Content = identity.Little // a file with another name may begin with the same header or banner
 		}
 	}
 	return holds
