@@ -26,6 +26,7 @@ func TestPartOfABegunBatch(t *testing.T) {
 	p.kill()
 	s.must(os.Remove(s.path("logs/b.json")))
 	s.write("logs/c.json.1", s.read("logs/c.json"))
+	s.tick()
 	s.write("logs/c.json", "") // what it held is in its copy
 	hang.Remove()
 
@@ -58,7 +59,8 @@ func TestBegunThenCopied(t *testing.T) {
 	s.awaitHits(away, 1)
 	p.kill()
 	s.write("logs/a.json.1", s.read("logs/a.json"))
-	s.append("logs/a.json.1", joined(records[50:55])) // what came between the last read and the copy
+	s.append("logs/a.json.1", joined(records[50:55])) // which came between the last read and the copy
+	s.tick()                                          // without a later time nothing shows that the copy is older
 	s.write("logs/a.json", joined(records[55:]))
 	p = s.run(config)
 	s.awaitHits(away, 3)

@@ -152,6 +152,21 @@ func (s *site) rename(from, to string) {
 	}
 }
 
+// tick waits until the clock of the file system, which may be some milliseconds behind, has passed
+// this moment: what is made from here on has a later time than what was made before.
+func (s *site) tick() {
+	s.t.Helper()
+	name := filepath.Join(s.t.TempDir(), "clock")
+	for now := time.Now(); ; time.Sleep(time.Millisecond / 2) {
+		s.must(os.WriteFile(name, []byte("."), 0o644))
+		info, err := os.Stat(name)
+		s.must(err)
+		if info.ModTime().After(now) {
+			return
+		}
+	}
+}
+
 func (s *site) read(name string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.path(name))
