@@ -97,6 +97,7 @@ type lane struct {
 	route   record.Route
 	wanted  bool          // it is configured; else it only ends what it holds
 	held    int           // payloads sealed and not yet released
+	last    int           // bytes in the open block that was sealed last
 	largest int           // as Next told at the last lease; 0: no limit is known
 	used    int64         // bytes of the budget
 	waiting waiters       // for credit

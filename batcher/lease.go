@@ -228,7 +228,9 @@ func (blk *block) noteCover(x record.Extent) {
 }
 
 // grow makes room for n more bytes in the block: 8 KiB at first, then four times as much each time, at
-// the end a buffer of full size from the pool. The caller holds mu.
+// the end a buffer of full size from the pool. Where much comes at once, or came last, the block has
+// one from the start, if memory is ample: steps would allocate and copy a sixth of that again. The
+// caller holds mu.
 func (b *Batcher) grow(blk *block, n int) {
 	need := len(blk.data) + n
 	if need <= cap(blk.data) {
@@ -239,14 +241,13 @@ func (b *Batcher) grow(blk *block, n int) {
 		size *= 4
 	}
 	size = min(size, max(blk.lane.most(), need))
-	var data []byte
-	if blk.pooled = size > b.blockSize/2; blk.pooled {
-		blk.raw = b.takeBlock()
-		data = append(blk.raw[:0], blk.data...)
-	} else {
-		data = append(make([]byte, 0, size), blk.data...)
+	much := max(need, blk.lane.last) >= b.blockSize/16 && b.memory.used+2*int64(b.blockSize) <= b.memory.limit/2
+	if (much || size > b.blockSize/2) && need <= b.blockSize {
+		blk.pooled, blk.raw = true, b.takeBlock()
+		blk.data = append(blk.raw[:0], blk.data...)
+		return
 	}
-	blk.data = data
+	blk.data = append(make([]byte, 0, size), blk.data...)
 }
 
 // count sets how many bytes of memory a block is charged for. The caller holds mu.
@@ -284,6 +285,7 @@ func (b *Batcher) sealFor(ln *lane) {
 // seal removes a block from the open ones and queues it for compression. The caller holds mu.
 func (b *Batcher) seal(blk *block) {
 	delete(b.open, blk.key)
+	blk.lane.last = len(blk.data)
 	if blk.pooled { // a buffer of full size, which counts as in use until it is compressed
 		blk.out = true
 		b.rawOut++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,6 +151,41 @@ func TestOutputSize(t *testing.T) {
 		out, _, _ := b.deflater.deflate(make([]byte, 0, len(raw)/3+512), logzip.Tables{}, Limits{Level: 1, Encoder: e}, [][]byte{raw})
 		if cap(out) > len(raw)+len(raw)/100 {
 			t.Errorf("%s: a body of %d bytes in a buffer of %d", e, len(out), cap(out))
+		}
+	}
+}
+
+// A block of a route that has much to send has a buffer of full size from the start, unless memory is
+// short; after a small payload it grows in steps again.
+func TestBlockIsLargeFromTheStart(t *testing.T) {
+	const size = 1 << 20
+	for memory, want := range map[int64]bool{64 << 20: true, 4 << 20: false} {
+		b, n := start(t, Limits{MaxBytes: size, MaxWait: time.Hour}, memory)
+		r := &reader{t: t, b: b, r: routeA, file: fileA}
+		pooled := func(bytes int) (is bool) {
+			r.append(strings.Repeat("x", bytes))
+			b.mu.Lock()
+			for _, blk := range b.open {
+				is = blk.pooled
+			}
+			b.mu.Unlock()
+			b.Flush()
+			b.Release(<-n.got)
+			return is
+		}
+		for _, step := range []struct {
+			bytes int
+			want  bool
+			why   string
+		}{
+			{100, false, "nothing is known of the route"},
+			{size / 8, want, "much came at once"},
+			{100, want, "much came last"},
+			{100, false, "little came last"},
+		} {
+			if is := pooled(step.bytes); is != step.want {
+				t.Errorf("%d bytes with %d of memory, where %s: a buffer of full size %t, want %t", step.bytes, memory, step.why, is, step.want)
+			}
 		}
 	}
 }
