@@ -14,6 +14,7 @@ import (
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/footprint"
 	"kusto-agent/internal/ledger"
 	"kusto-agent/internal/recovery"
 )
@@ -95,6 +96,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	}
 	tail := async.Start(func() { a.tail.Run(tailing, stop.ending) })
 	a.ready()
+	trimming := async.Start(func() { footprint.Keep(stop.running) })
 	changing, endChanges := context.WithCancel(stop.running)
 	defer endChanges()
 	reloads := async.Start(func() { a.reloads(changing) })
@@ -110,6 +112,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	a.stopping()
 	endChanges()
 	stopTailing()
+	<-trimming
 	ended := a.await(stop.ending, "a reload", reloads)
 	ended = a.await(stop.ending, "files that are being read", tail) && ended
 	ended = a.await(stop.ending, "batches that are read again", recovering) && ended

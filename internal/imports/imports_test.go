@@ -55,6 +55,7 @@ var rules = map[string][]string{
 	"internal/check":  {"internal/config", "internal/console", "internal/endpoint", "internal/pipeline", "internal/telemetry", "internal/schema", "internal/kusto", "internal/kusto/wire", "internal/quarantine", "tail"},
 
 	"internal/async":      {},
+	"internal/footprint":  {},
 	"internal/diskwriter": {},
 	"internal/durable":    {},
 	"internal/exit":       {},
@@ -104,7 +105,7 @@ var free = []string{"internal/e2e", "internal/imports", "internal/simulation", "
 // alone are rooms that know none of the others, not even common: the lowest, and the one
 // that judges the rest.
 var alone = []string{
-	"internal/record", "emulator", "emulator/internal/kql", "emulator/internal/mgmt", "internal/async", "internal/durable", "internal/exit", "internal/hangup", "internal/jsontext", "internal/logzip", "internal/script",
+	"internal/record", "emulator", "emulator/internal/kql", "emulator/internal/mgmt", "internal/async", "internal/durable", "internal/exit", "internal/footprint", "internal/hangup", "internal/jsontext", "internal/logzip", "internal/script",
 	"internal/units", "internal/version",
 }
 
