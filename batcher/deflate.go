@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -22,20 +23,25 @@ const (
 	Klauspost Encoder = "klauspost" // never logzip
 )
 
-// verifyEvery is after how many payloads one is inflated and compared before it
-// is sent.
-const verifyEvery = 1000
+// Of so many payloads one is inflated and compared before it is sent. Of the first payload of a run so
+// many bytes are: an encoder that is wrong on this machine shows that there, and to inflate all of it
+// would cost as much as to compress ten of its megabytes.
+const (
+	verifyEvery = 1000
+	verifyFirst = 256 << 10
+)
 
-// deflater compresses bodies. Its encoders are checked while they work: what one
-// wrote is inflated and compared, for its first payload and every verifyEvery
-// after that. At the first difference logzip is not used any more.
+// deflater compresses bodies. Its encoders are checked while they work: what one of them wrote is
+// inflated and compared, in part for the first payload of all, and wholly for every verifyEvery'th. At
+// the first difference logzip is not used any more.
 type deflater struct {
 	onFault func(error) // may be nil
 	// fresh makes another encoder, which calls each with what it compresses.
-	fresh func(each func([]byte)) gzipper
-	off   atomic.Bool // there was a fault
-	mu    sync.Mutex
-	free  []*worker
+	fresh    func(each func([]byte)) gzipper
+	off      atomic.Bool  // there was a fault
+	payloads atomic.Int64 // that were given to encoders
+	mu       sync.Mutex
+	free     []*worker
 }
 
 // gzipper is *logzip.Encoder, but in tests of one that is wrong.
@@ -49,11 +55,10 @@ func newGzipper(each func([]byte)) gzipper { return &logzip.Encoder{Each: each} 
 // ever compressed at the same time.
 type worker struct {
 	gzipper
-	sum      uint32 // of what the encoder has compressed of the payload
-	summed   int    // bytes of that
-	payloads int
-	inflate  gzip.Reader
-	piece    [16 << 10]byte
+	sum     uint32 // of what the encoder has compressed of the payload
+	summed  int    // bytes of that
+	inflate gzip.Reader
+	piece   [16 << 10]byte
 }
 
 // deflate appends the parts of raw, as one gzip member, to out. t has the Huffman tables that the
@@ -66,7 +71,7 @@ func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) 
 	}
 	w := d.take()
 	next := t
-	body, err := w.deflate(out, &next, raw)
+	body, err := w.deflate(out, &next, raw, toVerify(d.payloads.Add(1)))
 	sum := w.sum
 	if err != nil {
 		// The worker is not used again: it may be the cause.
@@ -77,6 +82,17 @@ func (d *deflater) deflate(out []byte, t logzip.Tables, l Limits, raw [][]byte) 
 	}
 	d.give(w)
 	return body, sum, next
+}
+
+// toVerify returns how many bytes of payload n, from 1, are inflated and compared.
+func toVerify(n int64) int {
+	switch {
+	case n%verifyEvery == 0:
+		return math.MaxInt
+	case n == 1:
+		return verifyFirst
+	}
+	return 0
 }
 
 // take returns a free worker, or a new one.
@@ -108,9 +124,9 @@ func (w *worker) add(p []byte) {
 }
 
 // deflate compresses the parts of raw and appends them to out. It returns an error if the encoder
-// panics or did not read all of the payload, and, for every verifyEvery'th payload, if the output
-// does not decompress to the payload. t has the Huffman tables of the route, which it updates.
-func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byte, err error) {
+// panics or did not read all of the payload, or if the output does not decompress to the payload, of
+// which that many bytes are compared. t has the Huffman tables of the route, which it updates.
+func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte, compared int) (body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("compress a payload: panic: %v", p)
@@ -121,9 +137,8 @@ func (w *worker) deflate(out []byte, t *logzip.Tables, raw [][]byte) (body []byt
 	if left := size(raw) - w.summed; left != 0 {
 		return nil, fmt.Errorf("compress a payload: the encoder has %d bytes not seen", left)
 	}
-	w.payloads++
-	if w.payloads%verifyEvery == 1 {
-		err = w.verify(body[len(out):], raw)
+	if compared > 0 {
+		err = w.verify(body[len(out):], raw, compared)
 	}
 	return body, err
 }
@@ -136,8 +151,9 @@ func size(parts [][]byte) (n int) {
 	return n
 }
 
-// verify inflates a gzip member and returns an error unless it equals the parts in raw.
-func (w *worker) verify(member []byte, raw [][]byte) error {
+// verify inflates a gzip member and returns an error unless it equals the parts in raw. It stops after
+// most bytes.
+func (w *worker) verify(member []byte, raw [][]byte, most int) error {
 	if w.sum != Checksum(raw...) {
 		return errors.New("verify a payload: the encoder has seen other bytes")
 	}
@@ -149,6 +165,9 @@ func (w *worker) verify(member []byte, raw [][]byte) error {
 	at := 0
 	for i, part := range raw {
 		for len(part) > 0 {
+			if at >= most {
+				return nil
+			}
 			n, err := io.ReadFull(&w.inflate, w.piece[:min(len(part), len(w.piece))])
 			if !bytes.Equal(w.piece[:n], part[:n]) {
 				return fmt.Errorf("verify a payload: it differs within %d bytes from byte %d of part %d on", n, at, i)

@@ -91,7 +91,7 @@ func TestEncoderFault(t *testing.T) {
 		return func(m []byte) []byte { m[(len(m)+i)%len(m)] ^= 0x10; return m }
 	}
 	f("body", 1, "verify a payload", flip(400))
-	f("body, later", 1+verifyEvery, "verify a payload", flip(400))
+	f("body, later", verifyEvery, "verify a payload", flip(400))
 	f("checksum", 1, "checksum", flip(-8))
 	f("length", 1, "checksum", flip(-4))
 	f("header", 1, "header", flip(0))
@@ -105,6 +105,41 @@ func TestEncoderFault(t *testing.T) {
 	f("two members", 1, "follow", func(m []byte) []byte { return append(m, m...) })
 	f("panic", 1, "panic: broken", func([]byte) []byte { panic("broken") })
 	f("panic, later", 2, "panic: broken", func([]byte) []byte { panic("broken") })
+}
+
+// TestEncodersAreCheckedTogether: one payload in verifyEvery is checked to its end, whichever encoder
+// compressed it, and the beginning of the first.
+func TestEncodersAreCheckedTogether(t *testing.T) {
+	t.Parallel()
+	f := func(name string, from int64, want int64, raw []byte, spoil func(member []byte)) {
+		t.Helper()
+		faults := 0
+		d := deflater{onFault: func(error) { faults++ }}
+		d.fresh = func(each func([]byte)) gzipper {
+			w := &wrong{Encoder: logzip.Encoder{Each: each}}
+			if d.payloads.Load()+1 >= from {
+				w.at, w.spoil = 1, func(m []byte) []byte { spoil(m); return m }
+			}
+			return w
+		}
+		for faults == 0 && d.payloads.Load() <= 2*verifyEvery {
+			d.free = nil // as if another encoder compressed each payload
+			d.deflate(nil, logzip.Tables{}, Limits{Level: 1}, [][]byte{raw})
+		}
+		if got := d.payloads.Load(); got != want {
+			t.Errorf("%s: found with payload %d, want %d", name, got, want)
+		}
+	}
+	early := func(m []byte) { m[len(m)/8] ^= 0x10 }
+	late := func(m []byte) { m[len(m)-8] ^= 1 } // the checksum
+	few := []byte("some few bytes of a record\n")
+	f("a short payload", 1, 1, few, late)
+	f("all payloads after the first", 2, verifyEvery, few, late)
+	f("after a check", verifyEvery+1, 2*verifyEvery, few, late)
+	f("the beginning of a long one", 1, 1, corpus.Of("json").Make(2*verifyFirst, 1), early)
+	if !testing.Short() {
+		f("the end of a long one", 1, verifyEvery, corpus.Of("json").Make(2*verifyFirst, 1), late)
+	}
 }
 
 // An encoder that does not go through the payload as it is, so that the checksum is
