@@ -152,12 +152,16 @@ func (b *Batcher) takeBlock() []byte {
 	return make([]byte, record.MarkLen+b.blockSize+1)
 }
 
-// giveBlock returns a buffer to the pool. The pool keeps it only if its size is still right and
-// it has fewer buffers than can be in use at a time. The caller holds mu.
+// giveBlock returns a buffer to the pool. The pool keeps it only if its size is still right, and keeps
+// no more buffers than may be asked for next: as many as there are open blocks, whose successors will
+// need as much, and as many as can be in use at a time. The caller holds mu.
 func (b *Batcher) giveBlock(buf []byte) {
-	// 2 more: the one that short reads may add, and an open one.
-	if len(buf) == record.MarkLen+b.blockSize+1 && len(b.blocks) < b.mostRaw+2 {
+	most := b.mostRaw + 1 + max(len(b.open), 1) // 1: short reads may add one
+	if len(buf) == record.MarkLen+b.blockSize+1 {
 		b.keep(&b.blocks, buf)
+	}
+	for len(b.blocks) > most {
+		b.pop(&b.blocks)
 	}
 }
 

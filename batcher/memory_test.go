@@ -189,3 +189,32 @@ func TestBlockIsLargeFromTheStart(t *testing.T) {
 		}
 	}
 }
+
+// Of buffers that come back as many are kept as may be asked for next: where many routes have open
+// blocks, those, and few when they are gone.
+func TestBuffersAreKeptForOpenBlocks(t *testing.T) {
+	const routes, size = 40, 1 << 16
+	b, _ := start(t, Limits{MaxBytes: size, MaxWait: time.Hour}, 64<<20)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	give := func(n, want int, when string) {
+		t.Helper()
+		var out [][]byte
+		for range n {
+			out = append(out, b.takeBlock())
+		}
+		for _, buf := range out {
+			b.giveBlock(buf)
+		}
+		if got := len(b.blocks); got != want || b.memory.kept != int64(want*(record.MarkLen+size+1)) {
+			t.Errorf("%s: %d buffers are kept, %d bytes, want %d", when, got, b.memory.kept, want)
+		}
+	}
+	for i := range routes {
+		b.open[key{stamp: record.BatchID{byte(i)}}] = &block{}
+	}
+	give(routes, routes, "with as many open blocks")
+	give(2*routes, b.mostRaw+1+routes, "with half as many open blocks")
+	clear(b.open)
+	give(1, b.mostRaw+2, "with none")
+}
