@@ -26,7 +26,7 @@ func measure() error {
 	size := units.GiB
 	flag.TextVar(&size, "size", size, "bytes of the one large file; the others scale with it")
 	repeat := flag.Int("repeat", 5, "turns of each contender")
-	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also rules: agents that leave records out or change them; scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest, resting, scant: crowds of files, which take a minute or two each")
+	shapes := flag.String("shapes", "one,hundred,thousand,live,trickle", "what to measure; also tables: a thousand files for 200 tables; rules: agents that leave records out or change them; scaling: little and much input, in few files and many, for one table and many; and idle, fair, few, many, forest, resting, scant: crowds of files, which take a minute or two each")
 	live := flag.Duration("live", 20*time.Second, "how long the live tail, or a crowd, is measured")
 	where := flag.String("dir", "", "where to make a folder for inputs and state, removed at the end (default: that for temporary files)")
 	agent := flag.String("agent", "", "binary of the agent (default: built from this checkout)")
@@ -65,7 +65,7 @@ func measure() error {
 	return nil
 }
 
-// shape is one of the three by its name, scaled to size.
+// shape is one of those by its name, scaled to size.
 func shape(name string, size int64) (bench.Shape, error) {
 	const full = 1 << 30
 	scale := func(of int64) int64 { return max(of*size/full, 4<<10) }
@@ -76,10 +76,12 @@ func shape(name string, size int64) (bench.Shape, error) {
 		return bench.Shape{Name: "100 files", Files: 100, Size: scale(10_000_000)}, nil
 	case "thousand":
 		return bench.Shape{Name: "1,000 files", Files: 1000, Size: scale(256 << 10)}, nil
+	case "tables":
+		return bench.Shape{Name: "1,000 files for 200 tables", Files: 1000, Size: scale(256 << 10), Routes: 200}, nil
 	case "rules":
 		return bench.Shape{Name: "one file, rules", Files: 1, Size: size, Traced: true}, nil
 	}
-	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, rules, live, trickle, scaling, idle, fair, few, many, forest, resting or scant")
+	return bench.Shape{}, fmt.Errorf("no such shape; want one, hundred, thousand, tables, rules, live, trickle, scaling, idle, fair, few, many, forest, resting or scant")
 }
 
 func compare(rig, other *bench.Rig, secure bool, dir, name string, size int64, turns int) error {

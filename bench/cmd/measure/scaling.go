@@ -15,8 +15,16 @@ import (
 // fed, file by file.
 const most = 2e9
 
+// small is the size of an input, in bytes, of which a turn takes so little CPU that it is repeated
+// moreTurns times as often as others.
+const (
+	small     = 100e6
+	moreTurns = 7
+)
+
 // scaled are the shapes that scaling measures, the largest of so many bytes: one file of
-// little and of much, then the same input in few files and many, for one table and many.
+// little and of much, then as much as lies on the disk in few files and many, for one table and
+// many.
 func scaled(size int64) (all []bench.Shape) {
 	for _, n := range []int64{10e6, 100e6, 1e9, 10e9} {
 		if n = min(n, size); len(all) > 0 && n == all[len(all)-1].Size {
@@ -28,7 +36,7 @@ func scaled(size int64) (all []bench.Shape) {
 		}
 		all = append(all, bench.Shape{Name: name, Files: 1, Size: n})
 	}
-	some := min(size, 256e6)
+	some := min(size, most)
 	for _, n := range []int{10, 100, 1000} {
 		all = append(all, bench.Shape{Name: fmt.Sprintf("%d MB, %d files", some/1e6, n), Files: n, Size: some / int64(n)})
 	}
@@ -41,11 +49,11 @@ func scaled(size int64) (all []bench.Shape) {
 // scaling measures what a byte costs, and how much memory, of little input and of much.
 // With a folder it draws both there.
 func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
-	start, err := startOf(rig, dir, turns)
+	start, err := startOf(rig, dir, turns*moreTurns)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\na start takes %.0f ms of CPU; %d turns, one above 2 GB: median (least–most)\n\n", 1000*start, turns)
+	fmt.Printf("\na start takes %.1f ms of CPU; %d turns, %d of the start and of what is small, one above 2 GB: median (least–most)\n\n", 1000*start, turns, turns*moreTurns)
 	fmt.Println("| `validate: none` | CPU-s/GB | without the start | MB/s | peak MB | requests |")
 	fmt.Println("|---|---|---|---|---|---|")
 	cost := chart.Chart{Spec: chart.Spec{Kind: chart.Bar, Title: "CPU seconds for a GB, validate: none"}, Series: []chart.Series{{Name: "the start"}, {Name: "the rest"}}}
@@ -89,6 +97,9 @@ func scale(rig *bench.Rig, dir string, s bench.Shape, turns int) ([]bench.Result
 		return nil, err
 	}
 	defer os.RemoveAll(in.Dir)
+	if s.Total() <= small {
+		turns *= moreTurns
+	}
 	agent := bench.Contender{Name: s.Name, Run: func(in *bench.Input) (bench.Result, error) { return rig.Agent(in, "validate: none") }}
 	results, err := bench.Compare(in, []bench.Contender{agent}, turns, func(bench.Contender, bench.Result) {})
 	if err != nil {
@@ -112,7 +123,7 @@ func startOf(rig *bench.Rig, dir string, turns int) (float64, error) {
 		return 0, err
 	}
 	var all []bench.Result
-	for range 2*turns + 1 {
+	for range turns {
 		res, err := rig.Agent(in, "validate: none")
 		if err != nil {
 			return 0, err
