@@ -201,12 +201,12 @@ func (in *input) isCommon(k *known) bool {
 	return false
 }
 
-// isSuperseded reports whether another file, made after that of k, was read at the path of k before the
-// time mtime, in ns. Then what was last written at that time is more likely to be of a later file than
-// of k. The caller holds mu.
+// isSuperseded reports whether the file of k has a later generation, or another file, made after that of
+// k, was read at the path of k before the time mtime, in ns. Then what was last written at that time is
+// more likely to be later than k. The caller holds mu.
 func (in *input) isSuperseded(k *known, mtime int64) bool {
 	first, born := k.info.Info().First, k.node().birth
-	return born > 0 && some(in.known.All(), func(o *known) bool {
+	return !in.byNode.has(k) || born > 0 && some(in.known.All(), func(o *known) bool {
 		at := o.node().birth
 		return born < at && at < mtime && o.info.Info().First == first
 	})
