@@ -89,11 +89,7 @@ func (m *alike) more(f string) {
 	default:
 		switch m.site.kind {
 		case "flat":
-			if m.r.IntN(2) == 0 {
-				m.startedAnew()
-			} else {
-				m.archived()
-			}
+			[]func(){m.startedAnew, m.archived, m.replaced, m.keptBeside, m.copiedBefore}[m.r.IntN(5)]()
 		case "links":
 			m.deploy()
 		case "folders":
@@ -246,6 +242,80 @@ func (m *alike) startedAnew() {
 	m.do("released")
 	m.write(f, append(banner, m.own()...))
 	m.settled()
+}
+
+// replaced deletes a file that held nothing but a header right after the next one with that header was
+// made under another name. It may have been written to once more before, while there is no memory to
+// read more.
+func (m *alike) replaced() {
+	if m.away {
+		return
+	}
+	m.n++
+	f, next := fmt.Sprintf("v%d.log", m.n), fmt.Sprintf("w%d.log", m.n)
+	header := []string{fmt.Sprint("time,level,message of table ", m.n)}
+	m.write(f, header)
+	m.settled()
+	late := m.r.IntN(2) == 0
+	if late {
+		m.do("full")
+		m.n++
+		m.write(f, []string{fmt.Sprint("line ", m.n)})
+	}
+	m.write(next, append(header, m.own()...))
+	m.do("tick") // so that the next one is older than the deletion
+	m.do("rm", f)
+	delete(m.files, f)
+	if late {
+		m.look()
+		m.look()
+		m.do("room")
+	}
+	m.settled()
+}
+
+// keptBeside compresses a file that is read and stays, and removes the result again: nothing of it
+// comes twice.
+func (m *alike) keptBeside() {
+	if m.away {
+		return
+	}
+	m.n++
+	f := fmt.Sprintf("k%d.log", m.n)
+	m.write(f, []string{fmt.Sprint("line ", m.n, strings.Repeat("k", 1500))})
+	m.settled()
+	for _, l := range m.files[f] {
+		m.exact[l] = true
+	}
+	m.packed = true
+	m.holds(f+".gz", m.files[f])
+	m.do("keep-gzip", f)
+	m.do("decided")
+	m.do("rm", f+".gz")
+	m.settled()
+}
+
+// copiedBefore copies and truncates a file while the agent is stopped, to a name that a scan meets before
+// its own. Its writer goes on.
+func (m *alike) copiedBefore() {
+	if m.away {
+		return
+	}
+	m.n++
+	f := fmt.Sprintf("y%d.log", m.n)
+	m.write(f, []string{fmt.Sprint("line ", m.n, strings.Repeat("y", 1500))})
+	m.settled()
+	m.do([]string{"stop", "kill"}[m.r.IntN(2)])
+	m.away = true
+	clear(m.odd)
+	to := fmt.Sprintf("y%d-1.log", m.n)
+	m.holds(to, m.files[f])
+	m.do("partial", to, text(m.files[f]))
+	m.do("truncate", f, "0")
+	m.files[f] = nil
+	m.do("tick")
+	m.n++
+	m.write(f, []string{fmt.Sprint("line ", m.n)})
 }
 
 // allSeen is look, and waits until compressed files were looked through: until then, nobody holds
