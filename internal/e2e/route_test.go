@@ -111,8 +111,8 @@ func (s *site) requestsTo(table string) (n int) {
 func TestThrottling(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{MaxConcurrent: 2})
-	// Requests that take a while meet.
-	s.server.Fail(emulator.Fault{Delay: 10_000_000})
+	// Requests that take a while meet, and leave time to look at the concurrency between two of them.
+	s.server.Fail(emulator.Fault{Delay: 50_000_000})
 	records := jsonRecords(0, 40000)
 	s.write("logs/a.json", joined(records))
 	p := s.run(open + "batch: {max_size: 32KiB}\nsend: {concurrency: 16, retry: {initial: 20ms, max: 200ms}}\n" + oneJSON)
