@@ -325,9 +325,7 @@ func (m *alike) step() {
 		m.look()
 		if !m.away {
 			m.settled()
-			m.do([]string{"stop", "kill"}[m.r.IntN(2)])
-			m.away = true
-			clear(m.odd)
+			m.stopOrKill()
 		}
 	case 10:
 		m.wake()
@@ -352,6 +350,13 @@ func (m *alike) rewrite(f string, lines []string) {
 	m.look()
 	m.do("tick") // what is made from here on is told by its time from what was made before
 	m.write(f, lines)
+}
+
+// stopOrKill ends the agent in one of two ways.
+func (m *alike) stopOrKill() {
+	m.do([]string{"stop", "kill"}[m.r.IntN(2)])
+	m.away = true
+	clear(m.odd)
 }
 
 func (m *alike) wake() {

@@ -212,9 +212,7 @@ func (m *alike) archived() {
 	lines := []string{fmt.Sprint("line ", m.n, strings.Repeat("u", 1500))}
 	m.write(f, append(lines, m.own()...))
 	m.settled()
-	m.do([]string{"stop", "kill"}[m.r.IntN(2)])
-	m.away = true
-	clear(m.odd)
+	m.stopOrKill()
 	m.write(f, m.own())
 	for _, l := range unique(m.files[f]) {
 		m.exact[l] = true
@@ -305,9 +303,7 @@ func (m *alike) copiedBefore() {
 	f := fmt.Sprintf("y%d.log", m.n)
 	m.write(f, []string{fmt.Sprint("line ", m.n, strings.Repeat("y", 1500))})
 	m.settled()
-	m.do([]string{"stop", "kill"}[m.r.IntN(2)])
-	m.away = true
-	clear(m.odd)
+	m.stopOrKill()
 	to := fmt.Sprintf("y%d-1.log", m.n)
 	m.holds(to, m.files[f])
 	m.do("partial", to, text(m.files[f]))
