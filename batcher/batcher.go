@@ -62,11 +62,15 @@ type Batcher struct {
 	lanes     map[record.Route]*lane
 	live      int // lanes that are configured, or hold something
 	open      map[key]*block
+	opened    int // bytes of memory that these have
+	seals     int // blocks that were sealed so far
 	memory    budget
-	blocks    [][]byte // free ones, each with record.MarkLen bytes of headroom
-	rawOut    int      // blocks leased, waiting for a compressor or with one
-	bodies    [][]byte // free output buffers
-	waiting   []waiter // for memory or a block
+	blocks    [][]byte         // free ones, each with record.MarkLen bytes of headroom
+	rawOut    int              // blocks leased, waiting for a compressor or with one
+	steps     map[int][][]byte // free buffers below full size, by their capacity
+	stepped   int              // bytes of these
+	bodies    [][]byte         // free output buffers
+	waiting   []waiter         // for memory or a block
 
 	sealed  []*block  // that wait for a compressor, the first first; the budget bounds them
 	more    sync.Cond // of mu: there is one more of them, or none will come
@@ -97,6 +101,7 @@ type lane struct {
 	route   record.Route
 	wanted  bool          // it is configured; else it only ends what it holds
 	held    int           // payloads sealed and not yet released
+	filling *block        // the open block that had records last; nil: it was sealed
 	last    int           // bytes in the open block that was sealed last
 	largest int           // as Next told at the last lease; 0: no limit is known
 	used    int64         // bytes of the budget
@@ -113,6 +118,7 @@ func New(o Options) *Batcher {
 		mostRaw:  runtime.GOMAXPROCS(0) + 1, // one for each compressor, and one to read into meanwhile
 		lanes:    make(map[record.Route]*lane),
 		open:     make(map[key]*block),
+		steps:    make(map[int][][]byte),
 		memory:   budget{limit: o.Memory},
 		kick:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),

@@ -61,6 +61,8 @@ func (b *Batcher) finish(p *record.Payload, blk *block) {
 	}
 	if blk.pooled {
 		b.giveBlock(blk.raw)
+	} else {
+		b.giveStep(blk.data)
 	}
 	wake := b.wakeSome(nil)
 	b.mu.Unlock()

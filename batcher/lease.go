@@ -118,13 +118,15 @@ func (l *Lease) Append(c *record.Chunk) {
 		b.open[k] = blk
 		b.look()
 	}
+	ln.filling, blk.touched = blk, b.seals
 	b.grow(blk, len(c.Body))
 	blk.data = append(blk.data, c.Body...)
 	blk.note(c)
 	b.count(blk, 2*int64(cap(blk.data)+len(blk.prefix))+blk.notes())
-	if alone || blk.size() >= ln.most() || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
+	if alone || blk.room() <= 0 || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
 		b.seal(blk)
 	}
+	b.boundOpen(blk)
 }
 
 // Done ends the lease: it returns memory that was not used to the budget and wakes waiting
@@ -167,6 +169,7 @@ type block struct {
 	lens    []byte
 	records int
 	readAt  time.Time
+	touched int // Batcher.seals when records were appended last
 }
 
 // begin sets the prefix of a new block, such as an Avro header, and charges its memory twice: for
@@ -178,6 +181,13 @@ func (b *Batcher) begin(blk *block, prefix []byte) {
 
 // size is that of the body.
 func (blk *block) size() int { return len(blk.prefix) + len(blk.data) }
+
+// room returns how many more bytes make the block full: 0 or less if it is, but for so little that a
+// read of it would cost more than it brings.
+func (blk *block) room() int {
+	most := blk.lane.most()
+	return most - most/32 - blk.size()
+}
 
 // takes reports whether a chunk can be appended to the block: it fits, has the same prefix (such
 // as an Avro header), and no count exceeds its limit.
@@ -227,27 +237,31 @@ func (blk *block) noteCover(x record.Extent) {
 	blk.cover = append(blk.cover, x)
 }
 
-// grow makes room for n more bytes in the block: 8 KiB at first, then four times as much each time, at
+// grow makes room for n more bytes in the block: leastStep at first, then four times as much each time, at
 // the end a buffer of full size from the pool. Where much comes at once, or came last, the block has
-// one from the start, if memory is ample: steps would allocate and copy a sixth of that again. The
-// caller holds mu.
+// one from the start, if there is room for it beside the other open blocks: steps would allocate and
+// copy a sixth of that again. The caller holds mu.
 func (b *Batcher) grow(blk *block, n int) {
 	need := len(blk.data) + n
 	if need <= cap(blk.data) {
 		return
 	}
-	size := max(8<<10, cap(blk.data))
+	size := leastStep
 	for size < need {
 		size *= 4
 	}
 	size = min(size, max(blk.lane.most(), need))
-	much := max(need, blk.lane.last) >= b.blockSize/16 && b.memory.used+2*int64(b.blockSize) <= b.memory.limit/2
+	much := max(need, blk.lane.last) >= b.blockSize/16 && b.memory.used+2*int64(b.blockSize) <= b.memory.limit/2 && b.opened+b.blockSize <= b.mostOpen()
+	was := blk.data
 	if (much || size > b.blockSize/2) && need <= b.blockSize {
 		blk.pooled, blk.raw = true, b.takeBlock()
-		blk.data = append(blk.raw[:0], blk.data...)
-		return
+		blk.data = blk.raw[:0]
+	} else {
+		blk.data = b.takeStep(size)
 	}
-	blk.data = append(make([]byte, 0, size), blk.data...)
+	b.opened += cap(blk.data) - cap(was)
+	blk.data = append(blk.data, was...)
+	b.giveStep(was)
 }
 
 // count sets how many bytes of memory a block is charged for. The caller holds mu.
@@ -285,7 +299,11 @@ func (b *Batcher) sealFor(ln *lane) {
 // seal removes a block from the open ones and queues it for compression. The caller holds mu.
 func (b *Batcher) seal(blk *block) {
 	delete(b.open, blk.key)
+	b.opened -= cap(blk.data)
 	blk.lane.last = len(blk.data)
+	if blk.lane.filling == blk {
+		blk.lane.filling = nil
+	}
 	if blk.pooled { // a buffer of full size, which counts as in use until it is compressed
 		blk.out = true
 		b.rawOut++
@@ -297,6 +315,7 @@ func (b *Batcher) seal(blk *block) {
 // holds mu.
 func (b *Batcher) enqueue(blk *block) {
 	blk.lane.held++
+	b.seals++
 	blk.sealed = blk.lane.Limits
 	b.busy++
 	b.sealed = append(b.sealed, blk)

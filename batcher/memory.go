@@ -67,23 +67,28 @@ func (b *Batcher) commonTo(served bool) int64 {
 // leastRead is how much it always makes sense to read, in bytes.
 const leastRead = 4 << 10
 
-// Most returns how many bytes a reader of the route should ask for in its next lease: a whole payload,
-// or, while others use the common memory, what the share of the route has room for.
+// Most returns how many bytes a reader of the route should ask for in its next lease: a whole payload, or
+// what an open one that is half full has room for; while others use the common memory, what the share of
+// the route has room for.
 func (b *Batcher) Most(r record.Route) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ln := b.lane(r)
 	_, served := b.next.Credit(r)
 	ln.largest = b.next.Largest(r)
+	most := ln.most()
+	if blk := ln.filling; blk != nil && blk.size() >= most/2 {
+		most = max(blk.room(), most/32)
+	}
 	if b.live < 2 {
-		return ln.most() // no other route needs memory
+		return most // no other route needs memory
 	}
 	room := max(b.commonTo(served)-b.memory.used, b.share()-ln.used)
 	if room >= 2*int64(b.blockSize) {
-		return ln.most()
+		return most
 	}
-	some := int(max(room/2, b.share()/4, leastRead))     // half, since a lease charges twice its bytes
-	return min(some, ln.most(), max(ln.MaxBytes/2-1, 1)) // more would ask for a whole block
+	some := int(max(room/2, b.share()/4, leastRead)) // half, since a lease charges twice its bytes
+	return min(some, most, max(ln.MaxBytes/2-1, 1))  // more would ask for a whole block
 }
 
 // makeRoom drops free buffers until those that are left fit into the budget beside the memory in
@@ -91,10 +96,13 @@ func (b *Batcher) Most(r record.Route) int {
 func (b *Batcher) makeRoom() {
 	m := &b.memory
 	for m.used+m.kept > m.limit && m.kept > 0 {
-		if len(b.bodies) > 0 {
+		switch {
+		case len(b.bodies) > 0:
 			b.pop(&b.bodies)
-		} else {
+		case len(b.blocks) > 0:
 			b.pop(&b.blocks)
+		default:
+			b.dropSteps()
 		}
 	}
 }
@@ -142,7 +150,7 @@ func (b *Batcher) Unreserve() {
 
 // Output buffers that are kept for the next payload instead of being given to
 // the garbage collector; in bytes, so that a burst does not stay for ever.
-const keptBodies = 24 << 20
+const keptBodies = 16 << 20
 
 // takeBlock returns a buffer of full size, from the pool or new. The caller holds mu.
 func (b *Batcher) takeBlock() []byte {
@@ -165,13 +173,62 @@ func (b *Batcher) giveBlock(buf []byte) {
 	}
 }
 
-// takeBody returns an empty buffer for the compressed form of n bytes, for large n from the pool. The
-// caller holds mu.
-func (b *Batcher) takeBody(n int) []byte {
-	if len(b.bodies) > 0 && n > 256<<10 {
-		return b.pop(&b.bodies)[:0]
+// Buffers below full size have leastStep bytes, or four times that and so on. Free ones are kept up to
+// keptSteps bytes in all.
+const (
+	leastStep = 8 << 10
+	keptSteps = 8 << 20
+)
+
+// takeStep returns an empty buffer of size bytes, from the pool or new. The caller holds mu.
+func (b *Batcher) takeStep(size int) []byte {
+	if pool := b.steps[size]; len(pool) > 0 {
+		b.stepped -= size
+		buf := b.pop(&pool)
+		b.steps[size] = pool
+		return buf[:0]
 	}
-	return make([]byte, 0, n/3+512)
+	return make([]byte, 0, size)
+}
+
+// giveStep returns a buffer to the pool, unless that has enough or no block asks for its size. The caller
+// holds mu.
+func (b *Batcher) giveStep(buf []byte) {
+	size := leastStep
+	for size < cap(buf) {
+		size *= 4
+	}
+	if size != cap(buf) || b.stepped+size > keptSteps {
+		return
+	}
+	b.steps[size] = append(b.steps[size], buf)
+	b.stepped += size
+	b.memory.kept += int64(size)
+	b.makeRoom()
+}
+
+// dropSteps removes all free buffers below full size. The caller holds mu.
+func (b *Batcher) dropSteps() {
+	b.memory.kept -= int64(b.stepped)
+	b.stepped = 0
+	clear(b.steps)
+}
+
+// takeBody returns an empty buffer for the compressed form of n bytes, for large n the smallest of the
+// pool that is likely to be enough. The caller holds mu.
+func (b *Batcher) takeBody(n int) []byte {
+	best, want := -1, n/4+n/32
+	for i, buf := range b.bodies {
+		if cap(buf) >= want && (best < 0 || cap(buf) < cap(b.bodies[best])) {
+			best = i
+		}
+	}
+	if best < 0 || n <= 256<<10 {
+		return make([]byte, 0, n/3+512)
+	}
+	last := len(b.bodies) - 1
+	b.bodies[best], b.bodies[last] = b.bodies[last], b.bodies[best]
+	return b.pop(&b.bodies)[:0]
 }
 
 // keepBody returns a buffer to the pool, unless it is small or the pool is full. The caller holds mu.

@@ -59,24 +59,30 @@ func (b *Batcher) waitForMemory(w waiter) {
 }
 
 // wakeFitting removes and returns the wake-up functions of up to n waiters that would get their lease
-// now, the first ones first. The others keep their places. The caller holds mu.
+// now: those first who add to a payload in the making, so that few are at a time, then the others, in
+// the order in which they asked. The caller holds mu.
 func (b *Batcher) wakeFitting(n int) (wake []func()) {
 	if b.busy >= b.mostRaw { // enough blocks wait for compression
 		return nil
 	}
 	served := make(map[*lane]bool)
-	kept := b.waiting[:0]
-	for _, w := range b.waiting {
-		if len(wake) < n && b.wouldFit(w, served) {
-			wake = append(wake, w.wake)
-		} else {
-			kept = append(kept, w)
+	for _, adding := range []bool{true, false} {
+		kept := b.waiting[:0]
+		for _, w := range b.waiting {
+			if len(wake) < n && w.lane.isFilling() == adding && b.wouldFit(w, served) {
+				wake = append(wake, w.wake)
+			} else {
+				kept = append(kept, w)
+			}
 		}
+		clear(b.waiting[len(kept):])
+		b.waiting = kept
 	}
-	clear(b.waiting[len(kept):])
-	b.waiting = kept
 	return wake
 }
+
+// isFilling reports whether the route has an open payload in a buffer of full size. The caller holds mu.
+func (ln *lane) isFilling() bool { return ln.filling != nil && ln.filling.pooled }
 
 // wouldFit reports whether the waiter would get a lease now: the one that it asked for, or a
 // smaller one from the share of its route. served caches, for each route, whether Next sends for
