@@ -71,6 +71,7 @@ type Batcher struct {
 	stepped   int              // bytes of these
 	bodies    [][]byte         // free output buffers
 	waiting   []waiter         // for memory or a block
+	waited    int              // seals when a reader began to wait last
 
 	sealed  []*block  // that wait for a compressor, the first first; the budget bounds them
 	more    sync.Cond // of mu: there is one more of them, or none will come
@@ -120,6 +121,7 @@ func New(o Options) *Batcher {
 		open:     make(map[key]*block),
 		steps:    make(map[int][][]byte),
 		memory:   budget{limit: o.Memory},
+		waited:   -waitedLately,
 		kick:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 	}

@@ -9,8 +9,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// However many routes have open blocks, these take a bounded amount of memory: those leave to which
-// nothing came for longest.
+// However many routes have open blocks, these take a bounded amount of memory while readers wait: those
+// leave to which nothing came for longest. Where none waits, they stay.
 func TestOpenBlocksAreBounded(t *testing.T) {
 	const routes, size = 40, 1 << 20
 	b, n := start(t, Limits{MaxBytes: 4 << 20, MaxWait: time.Hour}, 1<<30)
@@ -23,10 +23,25 @@ func TestOpenBlocksAreBounded(t *testing.T) {
 		readers = append(readers, &reader{t: t, b: b, r: r, file: record.File{Input: "in", ID: record.FileID(i)}})
 	}
 	b.SetRoutes(all)
+	for _, r := range readers {
+		r.append(strings.Repeat("x", size))
+	}
+	b.mu.Lock()
+	if b.seals > 0 || len(b.open) != routes {
+		t.Errorf("%d blocks have left though no reader waits", b.seals)
+	}
+	b.mu.Unlock()
+	b.Flush()
+	for range readers {
+		b.Release(<-n.got)
+	}
 	left := make(map[string]int) // payloads by table
-	taken := 0
+	taken := routes
 	for turn := range 2 {
 		for i, r := range readers {
+			b.mu.Lock()
+			b.waited = b.seals - i%waitedLately // a reader had to wait a while ago
+			b.mu.Unlock()
 			r.append(strings.Repeat("x", size))
 			readers[0].append("y") // something comes to it all the time
 			b.mu.Lock()
@@ -64,7 +79,8 @@ func TestOpenBlocksAreBounded(t *testing.T) {
 // Of readers that wait, one that adds to a payload in the making gets room before others that asked
 // earlier; these keep their order.
 func TestAddersGoFirst(t *testing.T) {
-	b, n := start(t, Limits{MaxBytes: 1 << 20, MaxWait: time.Hour}, 64<<20)
+	l := Limits{MaxBytes: 1 << 20, MaxWait: time.Hour}
+	b := New(Options{Routes: map[record.Route]Limits{routeA: l, routeB: l}, Memory: 64 << 20, Next: &next{credit: 1000, served: true}})
 	adder := &reader{t: t, b: b, r: routeA, file: fileA}
 	adder.append(strings.Repeat("x", 1<<18))
 	var woken []string
@@ -73,12 +89,14 @@ func TestAddersGoFirst(t *testing.T) {
 		name string
 		r    record.Route
 	}{{"b1", routeB}, {"a1", routeA}, {"b2", routeB}, {"a2", routeA}} {
-		b.waiting = append(b.waiting, waiter{lane: b.lanes[w.r], cost: 100, wake: func() { woken = append(woken, w.name) }})
+		b.waitForMemory(waiter{lane: b.lanes[w.r], cost: 100, wake: func() { woken = append(woken, w.name) }})
+	}
+	if b.waited != b.seals {
+		t.Error("it is not noted that readers wait")
 	}
 	call(b.wakeFitting(3))
 	b.mu.Unlock()
 	b.Flush()
-	b.Release(<-n.got)
 	b.mu.Lock()
 	call(b.wakeFitting(3))
 	b.mu.Unlock()

@@ -53,6 +53,7 @@ type waiter struct {
 // waitForMemory appends a waiter, a reader that gets no lease for lack of memory. The first one
 // also starts the check for forgotten waiters in age. The caller holds mu.
 func (b *Batcher) waitForMemory(w waiter) {
+	b.waited = b.seals
 	if b.waiting = append(b.waiting, w); len(b.waiting) == 1 {
 		b.look()
 	}
