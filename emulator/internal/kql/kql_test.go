@@ -142,6 +142,7 @@ func FuzzRun(f *testing.F) {
 		"print d=dynamic({'a':[1,{\"b\":null}]}) | project d.a[1].b, d['a'][-1]", "declare query_parameters(p:long = 1); print p",
 		"print @'a\\b', h\"x\", ```y```, 1.5e-3, 2d, datetime(2020-01-01), -5 % 3, 1 between (0 .. 2)",
 		"union withsource=s (print x=1), (print y=2) | project-away x* | render piechart with (title='a')",
+		"print x=1 | project-away x*\xff",
 		"print extract('(a+)b', 1, 'aab'), replace_regex('a', 'a', '\\\\0'), case(true, 1, 2), strcat('a', 1)",
 		"range x from 1 to 5 step 1 | summarize arg_max(x, *), make_set(x % 2), stdev(x) | top 1 by x",
 	} {

@@ -397,7 +397,11 @@ func (s *scope) patterns(c *Cursor, t *Table) func(name string) bool {
 		}
 		list = append(list, pattern)
 	})
-	return regexp.MustCompile("(?s)^(?:" + strings.Join(list, "|") + ")$").MatchString
+	all, err := regexp.Compile("(?s)^(?:" + strings.Join(list, "|") + ")$")
+	if err != nil { // a name is not UTF-8
+		panic(c.Fault("want names of columns in UTF-8"))
+	}
+	return all.MatchString
 }
 
 func (s *scope) projectAway(c *Cursor, t *Table) *Table { return s.keep(c, t, false) }
