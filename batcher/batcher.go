@@ -65,13 +65,12 @@ type Batcher struct {
 	opened    int // bytes of memory that these have
 	seals     int // blocks that were sealed so far
 	memory    budget
-	blocks    [][]byte         // free ones, each with record.MarkLen bytes of headroom
-	rawOut    int              // blocks leased, waiting for a compressor or with one
-	steps     map[int][][]byte // free buffers below full size, by their capacity
-	stepped   int              // bytes of these
-	bodies    [][]byte         // free output buffers
-	waiting   []waiter         // for memory or a block
-	waited    int              // seals when a reader began to wait last
+	blocks    [][]byte              // free ones, each with record.MarkLen bytes of headroom
+	rawOut    int                   // blocks leased, waiting for a compressor or with one
+	steps     [stepClasses][][]byte // free buffers below full size
+	bodies    [][]byte              // free output buffers
+	waiting   []waiter              // for memory or a block
+	waited    int                   // seals when a reader began to wait last
 
 	sealed  []*block  // that wait for a compressor, the first first; the budget bounds them
 	more    sync.Cond // of mu: there is one more of them, or none will come
@@ -119,7 +118,6 @@ func New(o Options) *Batcher {
 		mostRaw:  runtime.GOMAXPROCS(0) + 1, // one for each compressor, and one to read into meanwhile
 		lanes:    make(map[record.Route]*lane),
 		open:     make(map[key]*block),
-		steps:    make(map[int][][]byte),
 		memory:   budget{limit: o.Memory},
 		waited:   -waitedLately,
 		kick:     make(chan struct{}, 1),

@@ -246,11 +246,7 @@ func (b *Batcher) grow(blk *block, n int) {
 	if need <= cap(blk.data) {
 		return
 	}
-	size := leastStep
-	for size < need {
-		size *= 4
-	}
-	size = min(size, max(blk.lane.most(), need))
+	size := min(stepSize(stepClass(need)), max(blk.lane.most(), need))
 	much := max(need, blk.lane.last) >= b.blockSize/16 && b.memory.used+2*int64(b.blockSize) <= b.memory.limit/2 && b.opened+b.blockSize <= b.mostOpen()
 	was := blk.data
 	if (much || size > b.blockSize/2) && need <= b.blockSize {

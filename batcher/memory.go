@@ -102,7 +102,11 @@ func (b *Batcher) makeRoom() {
 		case len(b.blocks) > 0:
 			b.pop(&b.blocks)
 		default:
-			b.dropSteps()
+			largest := stepClasses - 1
+			for len(b.steps[largest]) == 0 {
+				largest--
+			}
+			b.pop(&b.steps[largest])
 		}
 	}
 }
@@ -173,20 +177,28 @@ func (b *Batcher) giveBlock(buf []byte) {
 	}
 }
 
-// Buffers below full size have leastStep bytes, or four times that and so on. Free ones are kept up to
-// keptSteps bytes in all.
+// Buffers below full size have leastStep bytes, or four times that and so on: these are their classes, from
+// 0. Free ones of the first few classes are kept, up to keptSteps bytes in all.
 const (
-	leastStep = 8 << 10
-	keptSteps = 8 << 20
+	leastStep   = 8 << 10
+	stepClasses = 5
+	keptSteps   = 8 << 20
 )
+
+// stepClass returns the class of the smallest buffer that has room for n bytes.
+func stepClass(n int) (class int) {
+	for stepSize(class) < n {
+		class++
+	}
+	return class
+}
+
+func stepSize(class int) int { return leastStep << (2 * class) }
 
 // takeStep returns an empty buffer of size bytes, from the pool or new. The caller holds mu.
 func (b *Batcher) takeStep(size int) []byte {
-	if pool := b.steps[size]; len(pool) > 0 {
-		b.stepped -= size
-		buf := b.pop(&pool)
-		b.steps[size] = pool
-		return buf[:0]
+	if i := stepClass(size); i < stepClasses && stepSize(i) == size && len(b.steps[i]) > 0 {
+		return b.pop(&b.steps[i])[:0]
 	}
 	return make([]byte, 0, size)
 }
@@ -194,24 +206,13 @@ func (b *Batcher) takeStep(size int) []byte {
 // giveStep returns a buffer to the pool, unless that has enough or no block asks for its size. The caller
 // holds mu.
 func (b *Batcher) giveStep(buf []byte) {
-	size := leastStep
-	for size < cap(buf) {
-		size *= 4
+	kept := cap(buf)
+	for i, pool := range b.steps {
+		kept += len(pool) * stepSize(i)
 	}
-	if size != cap(buf) || b.stepped+size > keptSteps {
-		return
+	if i := stepClass(cap(buf)); i < stepClasses && stepSize(i) == cap(buf) && kept <= keptSteps {
+		b.keep(&b.steps[i], buf)
 	}
-	b.steps[size] = append(b.steps[size], buf)
-	b.stepped += size
-	b.memory.kept += int64(size)
-	b.makeRoom()
-}
-
-// dropSteps removes all free buffers below full size. The caller holds mu.
-func (b *Batcher) dropSteps() {
-	b.memory.kept -= int64(b.stepped)
-	b.stepped = 0
-	clear(b.steps)
 }
 
 // takeBody returns an empty buffer for the compressed form of n bytes, for large n the smallest of the
