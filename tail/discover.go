@@ -63,19 +63,8 @@ func (t *Tailer) rescan() {
 			unread = t.unreadOf(in) // before others are taken for what they hold
 			t.meetMoved(in, unread)
 		}
-		sightings := w.Match(&in.spec)
 		in.renewed = nil
-		t.tellMatched(in, len(sightings) > 0)
-		if len(sightings) > freshEvery && t.watch.Also(w.Passed) { // events are heard while it takes its time
-			t.rescanSoon()
-		}
-		for n, s := range sightings {
-			if n%freshEvery == freshEvery-1 {
-				t.meetFresh()
-				t.weigh()
-			}
-			t.meet(in, s.Path(), false)
-		}
+		t.tellMatched(in, t.meetMatches(in, w))
 		t.noteSeen(in)
 		t.askAgain(in)
 		if seeks {
@@ -106,6 +95,26 @@ func (t *Tailer) rescan() {
 	t.mu.Unlock()
 	t.turned.Broadcast()
 	t.weigh()
+}
+
+// meetMatches meets every path that the walk finds for an input, and reports whether there is one. A
+// scan of many files looks at what events tell of meanwhile.
+func (t *Tailer) meetMatches(in *input, w *finder.Walk) bool {
+	n, heard := 0, 0
+	for s := range w.Match(&in.spec) {
+		if n++; n%freshEvery == 0 {
+			if len(w.Passed) > 2*heard { // to set watches costs a look at each folder
+				heard = len(w.Passed)
+				if t.watch.Also(w.Passed) {
+					t.rescanSoon()
+				}
+			}
+			t.meetFresh()
+			t.weigh()
+		}
+		t.meet(in, s.Path(), false)
+	}
+	return n > 0
 }
 
 // take returns the value that other goroutines left in a field for the goroutine that scans, and

@@ -56,7 +56,7 @@ func (l *listing) match(in *input) {
 	if l.all {
 		bare.Exclude = nil
 	}
-	for _, s := range finder.NewWalk().Match(&bare) {
+	for s := range finder.NewWalk().Match(&bare) {
 		path := s.Path()
 		st, err := statPath(path)
 		l.t.locked(func() { l.meet(in, path, st, err == nil && st.regular) })
@@ -171,12 +171,13 @@ func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders
 			return nil, 0, err
 		}
 		x.shut, x.walk.Errs = make(map[string]bool), make(map[string]error)
-		sightings := x.walk.Match(&in.spec)
-		for _, s := range sightings {
+		found := false
+		for s := range x.walk.Match(&in.spec) {
+			found = true
 			x.meet(in, s.Path())
 		}
 		x.unknown(in)
-		if len(sightings) == 0 && len(x.walk.Errs) == 0 && len(in.Paths) > 0 {
+		if !found && len(x.walk.Errs) == 0 && len(in.Paths) > 0 {
 			x.add(in, in.Paths[0], 0, errNoMatch)
 		}
 	}

@@ -96,7 +96,7 @@ func beginsAs(f *os.File, want record.Head) bool {
 // matches, and those in its folders whose names begin with its name. They are sorted, each once.
 func placesOf(in *input, info record.FileInfo) []string {
 	var places []string
-	for _, s := range finder.NewWalk().Match(&in.spec) {
+	for s := range finder.NewWalk().Match(&in.spec) {
 		places = append(places, s.Path())
 	}
 	names := append(info.Paths(), info.First)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,6 @@ type Walk struct {
 	folders map[string][]Entry
 	kept    int  // entries in folders
 	polled  bool // those at hand do without events
-	found   []Sighting
-	seen    map[string]bool // nil: no path can be met twice
 }
 
 // Sighting is a file that patterns match. The path is made when it is asked for: of many
@@ -56,19 +55,29 @@ func NewLook() *Walk {
 	return w
 }
 
-// Match returns the paths that the spec matches, in the order of its patterns, each once.
-// The caller owns the slice.
-func (w *Walk) Match(s *Spec) []Sighting {
-	w.found, w.seen, w.polled = nil, nil, !s.Heard
-	if s.ways() > 1 {
-		w.seen = make(map[string]bool)
+// Match yields the paths that the spec matches, in the order of its patterns, each once. A folder
+// is read when the first path in it is asked for.
+func (w *Walk) Match(s *Spec) iter.Seq[Sighting] {
+	return func(yield func(Sighting) bool) {
+		w.polled = !s.Heard
+		m := &matching{w: w, s: s, yield: yield}
+		if s.ways() > 1 {
+			m.seen = make(map[string]bool)
+		}
+		for _, p := range s.Patterns {
+			if !m.step(p.base, p.parts) {
+				return
+			}
+		}
 	}
-	for _, p := range s.Patterns {
-		w.step(p.base, p.parts, s)
-	}
-	found := w.found
-	w.found, w.seen = nil, nil
-	return found
+}
+
+// matching is a Match under way. Its methods return false when the caller wants no more.
+type matching struct {
+	w     *Walk
+	s     *Spec
+	yield func(Sighting) bool
+	seen  map[string]bool // paths; nil: none can be met twice
 }
 
 // Below returns the paths below one folder that the spec matches, by name. It lists the
@@ -94,64 +103,73 @@ func (w *Walk) below(s *Spec, dir string, found []Sighting) []Sighting {
 }
 
 // step matches the entries of one folder with the first of parts (the names of a pattern, cut at
-// slashes), and goes on with the rest in the folders that match. With the last part it adds what
-// matches to the walk. A name without glob characters is looked up, so that the folder need not be
-// listed.
-func (w *Walk) step(folder string, parts []string, s *Spec) {
+// slashes), and goes on with the rest in the folders that match. With the last part it yields what
+// matches. A name without glob characters is looked up, so that the folder need not be listed.
+func (m *matching) step(folder string, parts []string) bool {
 	name, rest := parts[0], parts[1:]
 	switch {
 	case name == "**":
-		w.deep(folder, rest, s)
+		return m.deep(folder, rest)
 	case !strings.ContainsAny(name, meta):
 		path := filepath.Join(folder, name)
-		w.pass(folder)
+		m.w.pass(folder)
 		if len(rest) > 0 {
-			w.step(path, rest, s)
-		} else if _, err := os.Lstat(path); err == nil {
-			w.add(folder, name, s)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			w.Errs[path] = err
+			return m.step(path, rest)
 		}
-	default:
-		for _, e := range w.list(folder, func(e Entry) bool { return matches(name, e.Name) }) {
-			if len(rest) == 0 {
-				if name == "*" && e.IsDir() {
-					continue // whoever asks for all means the files
-				}
-				w.add(folder, e.Name, s)
-			} else if path := filepath.Join(folder, e.Name); w.isFolder(path, e) {
-				w.step(path, rest, s)
+		if _, err := os.Lstat(path); err == nil {
+			return m.add(folder, name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			m.w.Errs[path] = err
+		}
+		return true
+	}
+	for _, e := range m.w.list(folder, func(e Entry) bool { return matches(name, e.Name) }) {
+		more := true
+		if len(rest) > 0 {
+			if path := filepath.Join(folder, e.Name); m.w.isFolder(path, e) {
+				more = m.step(path, rest)
 			}
+		} else if name != "*" || !e.IsDir() { // whoever asks for all means the files
+			more = m.add(folder, e.Name)
+		}
+		if !more {
+			return false
 		}
 	}
+	return true
 }
 
 // deep matches parts in a folder and in all folders below it. It does not follow links,
 // which can form a circle.
-func (w *Walk) deep(folder string, parts []string, s *Spec) {
+func (m *matching) deep(folder string, parts []string) bool {
 	if len(parts) == 0 {
 		parts = []string{"*"}
 	}
-	w.step(folder, parts, s)
-	for _, e := range w.list(folder, Entry.IsDir) {
-		w.deep(filepath.Join(folder, e.Name), parts, s)
+	if !m.step(folder, parts) {
+		return false
 	}
+	for _, e := range m.w.list(folder, Entry.IsDir) {
+		if !m.deep(filepath.Join(folder, e.Name), parts) {
+			return false
+		}
+	}
+	return true
 }
 
-// add adds a path to what the walk has found, unless the spec excludes it or, where two patterns
-// may find the same path, it was found already.
-func (w *Walk) add(dir, name string, s *Spec) {
+// add yields a path, unless the spec excludes it or, where two patterns may find the same path, it
+// was yielded already.
+func (m *matching) add(dir, name string) bool {
 	at := Sighting{dir, name}
-	if w.seen != nil || len(s.Exclude) > 0 {
+	if m.seen != nil || len(m.s.Exclude) > 0 {
 		path := at.Path()
-		if w.seen[path] || Excluded(s.Exclude, path) {
-			return
+		if m.seen[path] || Excluded(m.s.Exclude, path) {
+			return true
 		}
-		if w.seen != nil {
-			w.seen[path] = true
+		if m.seen != nil {
+			m.seen[path] = true
 		}
 	}
-	w.found = append(w.found, at)
+	return m.yield(at)
 }
 
 // keptEntries is how many entries a walk remembers, and atATime how many it reads

@@ -58,7 +58,7 @@ func TestWalkOfMany(t *testing.T) {
 		s.Exclude = []string{"b.*"}
 		whole, scant := NewWalk(), NewWalk()
 		scant.kept = keptEntries - 1
-		found, again := paths(whole.Match(s)), paths(scant.Match(s))
+		found, again := paths(slices.Collect(whole.Match(s))), paths(slices.Collect(scant.Match(s)))
 		if len(found) != want || !slices.Equal(found, again) || len(scant.folders) > 1 {
 			t.Errorf("%s: found %v, with little room %v, want %d", pattern, found, again, want)
 		}
