@@ -74,7 +74,7 @@ func TestWeigh(t *testing.T) {
 	var told []int64
 	tailer, err := New(Options{Known: func(bytes int64) { told = append(told, bytes) }})
 	must(t, err)
-	in, err := newInput(Input{InputConfig: InputConfig{Name: "in", Format: record.TXT}, MaxSize: 1 << 20})
+	in, err := newInput(Input{InputConfig: InputConfig{Name: "in", Destination: Destination{Format: record.TXT}}, MaxSize: 1 << 20})
 	must(t, err)
 	tailer.inputs = []*input{in}
 	f := func(read, remembered int, want ...int64) {
