@@ -176,7 +176,11 @@ type candidate struct {
 	late     []byte
 	equal    place // so far the file compared was equal to it before the truncation
 
-	// Who reads it, and how far that is.
+	owner // who reads it, and how far that is
+}
+
+// owner is the reader of a candidate, as it stood when the comparing began.
+type owner struct {
 	reader  *reader // nil: nobody
 	f       *os.File
 	path    string
@@ -195,11 +199,11 @@ type candidate struct {
 func (k *known) candidate(scan uint64) *candidate {
 	c := &candidate{k: k, info: k.info.Info(), truncated: k.truncated, left: k.left, position: k.position, mark: k.mark, ahead: k.ahead}
 	if r := k.reader; r != nil {
-		c.reader, c.f, c.path, c.deleted, c.ahead = r, r.f, r.path(), r.life.IsDeleted(), nil
-		c.resting, c.inTurn, c.anew = r.atEnd && r.life.Turn() == tracker.Resting, r.life.IsRunning(), k.anew
-		c.turning = r.life.Turn() == tracker.Queued || c.inTurn
-		c.intact = k.intact == uint32(scan)
-		c.packed, c.missing = r.z != nil, r.life.IsMissing()
+		c.ahead, c.owner = nil, owner{
+			reader: r, f: r.f, path: r.path(), deleted: r.life.IsDeleted(), missing: r.life.IsMissing(), packed: r.z != nil,
+			resting: r.atEnd && r.life.Turn() == tracker.Resting, turning: r.life.Turn() == tracker.Queued || r.life.IsRunning(), inTurn: r.life.IsRunning(),
+			intact: k.intact == uint32(scan), anew: k.anew,
+		}
 	} else if !k.truncated.IsZero() {
 		c.trail, c.late = k.places(), k.late // by which a copy is recognized that is shorter than what was read
 	}
