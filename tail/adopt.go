@@ -14,76 +14,76 @@ import (
 
 // adopt starts reading the file at path, which no reader has yet; a compressed file it hands to
 // meetPacked. gone says that no pattern matches the path. Why a file is not read is logged.
-func (t *Tailer) adopt(in *input, path string, gone bool) {
+func (d *discovery) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
-	if err == nil && t.own.Holds(path, st.found()) {
+	if err == nil && d.own.Holds(path, st.found()) {
 		f.Close()
 		err = errOwn
 	}
 	if err == nil {
 		if how := in.packing(f, path); how != archive.Plain {
-			t.meetPacked(in, path, f, st, how, gone)
+			d.meetPacked(in, path, f, st, how, gone)
 			f.Close()
 			return
 		}
 	}
-	t.tell(path, err)
+	d.tell(path, err)
 	if err != nil {
 		return
 	}
-	t.adoptOpen(in, path, f, st, gone)
+	d.adoptOpen(in, path, f, st, gone)
 }
 
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if
 // the file is not read.
-func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone bool) {
+func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, gone bool) {
 	handle := handleOf(f)
-	if t.size != nil {
-		st.size = t.size(st.size)
+	if d.size != nil {
+		st.size = d.size(st.size)
 	}
 	s := newSample(f, st, handle)
-	m := t.recognise(in, s)
+	m := d.recognise(in, s)
 	old := in.isNew && in.StartAt == "end"
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
-	real := t.leads(path, st.node)
+	real := d.leads(path, st.node)
 	info := record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size, Real: finder.Elsewhere(real, path)}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	switch {
 	case in.readers.Get(st.node) != nil: // renamed between the look and the opening
 		if in.suspect[st.node].f != f {
 			f.Close()
 		}
-		t.endSuspicion(in, st.node, nil)
+		d.endSuspicion(in, st.node, nil)
 		return
 	case m.is == identity.Same && !m.of.stands():
 		if in.suspect[st.node].f != f {
 			f.Close()
 		}
-		t.rescanSoon()
+		d.rescanSoon()
 		return
 	case m.is > identity.Undecided && m.is != identity.Rewritten && !m.of.stands():
-		t.doubt(in, info, match{}, f) // until it is compared with what the other is by now
-		t.rescanSoon()
+		d.doubt(in, info, match{}, f) // until it is compared with what the other is by now
+		d.rescanSoon()
 		return
 	case m.is == identity.Undecided:
 		if gone && in.suspect[st.node].f != f {
 			in.again = append(in.again, path)
 		}
-		t.doubt(in, info, m, f)
+		d.doubt(in, info, m, f)
 		if m.of.reader != nil {
-			t.readyLocked(m.of.reader) // it may have been truncated since its last turn
+			d.readyLocked(m.of.reader) // it may have been truncated since its last turn
 		}
-		time.AfterFunc(finder.LookSlow, t.rescanSoon)
+		time.AfterFunc(finder.LookSlow, d.rescanSoon)
 		return
 	}
-	t.endSuspicion(in, st.node, f)
+	d.endSuspicion(in, st.node, f)
 	h := readings.Get().(*reading)
 	h.sight = sight{grown: now(), size: st.size, mtime: st.mtime}
 	r := &reader{
-		in: in, life: tracker.Found(t.scanNo, placeOf(gone, m.is >= identity.Continuation)),
+		in: in, life: tracker.Found(d.scans.no, placeOf(gone, m.is >= identity.Continuation)),
 		linked: finder.IsLink(path),
 		busy:   &busy{at: path, f: f, joint: &alone, reading: h},
 	}
@@ -95,39 +95,39 @@ func (t *Tailer) adoptOpen(in *input, path string, f *os.File, st status, gone b
 	}
 	switch m.is {
 	case identity.Same, identity.Continuation:
-		t.resume(r, m.of)
+		d.resume(r, m.of)
 	case identity.Rewritten:
 		k := m.of.k
-		t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
+		d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.size)
 		r.info.First = k.info.Info().First
 		k.own().left = truncatedUnseen(st)
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-		t.start(r, in.nextOf(k.file()), newKnown())
-		t.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
+		d.start(r, in.nextOf(k.file()), newKnown())
+		d.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
-		t.begin(r)
-		t.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
+		d.begin(r)
+		d.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
 			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.size)
 		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.offset // see passOld
-		t.passOver(r, m.upTo.offset)
+		d.passOver(r, m.upTo.offset)
 	default:
-		t.begin(r)
+		d.begin(r)
 		if old {
-			t.passOver(r, r.size)
+			d.passOver(r, r.size)
 			break
 		}
 		if len(s.heads) > 0 {
 			r.info.Head = s.heads[0]
 		}
-		t.noteFound(r)
+		d.noteFound(r)
 		if m.of != nil {
-			t.tellAlike(path, m.of.info.Path, st.size)
+			d.tellAlike(path, m.of.info.Path, st.size)
 		}
 	}
-	t.open.Add(1)
-	if !t.spareOthers() {
-		t.closeIdle(r)
+	d.fds.open.Add(1)
+	if !d.spareOthers() {
+		d.closeIdle(r)
 	}
 	r.rest() // until its turn comes
 }
@@ -265,7 +265,7 @@ func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.in.byNode.put(k)
 	r.in.readers.Put(r)
 	t.byPath.Add(r)
-	t.silent.scans = 0
+	t.looks.silent.scans = 0
 	t.joinStream(r)
 	t.apply(r, tracker.Begun{Wait: r.show(idle)})
 }

@@ -131,7 +131,7 @@ func TestDeletedWithARest(t *testing.T) {
 	w.expect("in", strings.TrimSpace(banner))
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
-	tailer.tracker = tracker.Tracker{}
+	tailer.turns.tracker = tracker.Tracker{}
 	r := tailer.all()[0]
 	f, err := os.Open(r.path())
 	must(t, err)

@@ -13,6 +13,12 @@ import (
 // read and lets its file go. What was handed over before is acknowledged as ever,
 // since that goes by the name of the input: nothing has to be waited for.
 
+// reload passes changes to the goroutine that discovers.
+type reload struct {
+	changes chan *Change
+	ended   chan struct{} // closed when no change is taken any more
+}
+
 // Change is a list of inputs ready to take the place of that in use.
 type Change struct {
 	inputs    []*input
@@ -58,82 +64,82 @@ func byName(inputs []*input) map[string]*input {
 // way. From then on no turn begins with the old settings. If Run has ended, Apply does nothing.
 func (t *Tailer) Apply(c *Change) {
 	select {
-	case t.changes <- c:
+	case t.reload.changes <- c:
 		<-c.done
-	case <-t.ended:
+	case <-t.reload.ended:
 	}
 }
 
-// change applies a change between two scans, on the goroutine that scans. An input takes over the
+// change applies a change between two scans. An input takes over the
 // files of that of the same name, also if it was removed earlier. Inputs that are not in the list
 // stay in t.former, because records of theirs may still be unsent.
-func (t *Tailer) change(c *Change) {
+func (d *discovery) change(c *Change) {
 	defer close(c.done)
-	was := byName(t.inputs)
+	was := byName(d.inputs)
 	for _, in := range c.inputs {
-		if was[in.Name] == nil && t.former[in.Name] == nil {
-			t.remind(in) // a new input gets what the journal remembers of its name
+		if was[in.Name] == nil && d.former[in.Name] == nil {
+			d.remind(in) // a new input gets what the journal remembers of its name
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, in := range c.inputs {
 		old, absent := was[in.Name], false
 		if old == nil {
-			old, absent = t.former[in.Name], true
+			old, absent = d.former[in.Name], true
 		}
 		if old != nil && old != in {
 			in.files, old.next = old.files, in
 		}
-		t.byName[in.Name] = in.files
+		d.byName[in.Name] = in.files
 		in.unsought = in.unsought || absent // its files may have been renamed meanwhile
 		delete(was, in.Name)
-		delete(t.former, in.Name)
+		delete(d.former, in.Name)
 	}
-	t.inputs, t.o.OpenFiles = c.inputs, c.openFiles
-	t.watch.Rest(lookEvery(t.inputs))
-	t.era++
-	for _, in := range t.inputs {
-		t.regroup(in)
+	d.inputs, d.o.OpenFiles = c.inputs, c.openFiles
+	d.watch.Rest(lookEvery(d.inputs))
+	d.era++
+	for _, in := range d.inputs {
+		d.regroup(in)
 	}
-	maps.Copy(t.former, was)
+	maps.Copy(d.former, was)
 	for name, in := range was {
-		t.dismiss(name, in)
+		d.dismiss(name, in)
 	}
 }
 
 // remind tells an input what the journal remembers of it.
-func (t *Tailer) remind(in *input) {
-	in.isNew = !t.o.History.InputKnown(in.Name)
-	in.recall(t.o.Positions.Files(in.Name))
+func (d *discovery) remind(in *input) {
+	in.isNew = !d.o.History.InputKnown(in.Name)
+	in.recall(d.o.Positions.Files(in.Name))
 }
 
 // regroup makes the readers of an input use its new settings, from their next turn on. They leave
 // files that are not the input's any more; one that was rotated or deleted is read to its end all
 // the same. The caller holds mu.
-func (t *Tailer) regroup(in *input) {
+func (d *discovery) regroup(in *input) {
 	for r := range in.readers.All() {
 		if r.in == in && r.life.Wish() == tracker.Keep {
 			continue
 		}
 		wish := tracker.Keep
-		if !r.life.IsGone() && !in.reads(r.path()) || t.reader(in, r.node()) != nil {
+		if !r.life.IsGone() && !in.reads(r.path()) || d.reader(in, r.node()) != nil {
 			wish = tracker.Leave
 		}
-		t.apply(r, tracker.Wished{Wish: wish})
+		d.apply(r, tracker.Wished{Wish: wish})
 	}
 }
 
 // dismiss makes the readers of an input that was removed leave their files, and forgets what else
 // was noted for it. The caller holds mu.
-func (t *Tailer) dismiss(name string, in *input) {
+func (d *discovery) dismiss(name string, in *input) {
 	for n := range in.suspect {
-		t.endSuspicion(in, n, nil)
+		d.endSuspicion(in, n, nil)
 	}
 	for r := range in.readers.All() {
-		t.apply(r, tracker.Wished{Wish: tracker.Leave})
+		d.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}
-	maps.DeleteFunc(t.told, func(about subject, _ complaint) bool { return about.input == name })
+	maps.DeleteFunc(d.told, func(about subject, _ complaint) bool { return about.input == name })
 }
 
 // reads reports whether the patterns of an input cover a path.

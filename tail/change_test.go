@@ -72,7 +72,7 @@ func TestFewerDescriptors(t *testing.T) {
 	w := newWorld(t)
 	s := newScript(w)
 	s.run("append a.log a\nappend b.log b\nappend c.log c\nstart\nexpect a b c\nset open_files 1\nreload\nappend a.log a1\nappend b.log b1\nappend c.log c1\nexpect a1 b1 c1")
-	w.await("descriptors to be given back", func() bool { return w.tailer.open.Load() <= 1 })
+	w.await("descriptors to be given back", func() bool { return w.tailer.fds.open.Load() <= 1 })
 }
 
 // TestModelOfReloads does random things to files and to the agent, and reloads in

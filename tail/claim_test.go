@@ -192,7 +192,7 @@ func TestFileIsClaimedByItsID(t *testing.T) {
 		if _, err := w.tailer.ReadSpans(begun); !errors.Is(err, errUnscanned) {
 			t.Errorf("before a scan: %v, want %v", err, errUnscanned)
 		}
-		w.tailer.rescan()
+		w.tailer.find.rescan()
 		if _, err := w.tailer.ReadSpans(begun); !errors.Is(err, ErrSourceGone) {
 			t.Errorf("where no file matches: %v, want %v", err, ErrSourceGone)
 		}

@@ -39,15 +39,15 @@ func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
 	if s.since == 0 {
 		s.since = t.noteDoubt(in, info)
 	}
-	s.turn, s.scan, s.path = m.turn, t.scanNo, info.Path
+	s.turn, s.scan, s.path = m.turn, t.scans.no, info.Path
 	if m.of != nil && m.upTo.offset > 0 {
 		s.of, s.upTo = m.of.k, m.upTo
 	}
 	switch {
 	case s.f == f:
-	case s.f == nil && int(t.open.Load()) < t.most:
+	case s.f == nil && int(t.fds.open.Load()) < t.fds.most:
 		s.f = f
-		t.open.Add(1)
+		t.fds.open.Add(1)
 	default:
 		f.Close()
 	}
@@ -87,24 +87,24 @@ func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
 		if s.f != taken {
 			s.f.Close()
 		}
-		t.open.Add(-1)
+		t.fds.open.Add(-1)
 	}
 	delete(in.suspect, n)
 }
 
 // vanished returns the files that may be copies, that are held open, and that the scan w did not
 // find. Those that are not held open are looked for as lost ones. The caller holds mu.
-func (t *Tailer) vanished(in *input, w *finder.Walk) (all []suspicion) {
+func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for n, s := range in.suspect {
 		switch {
-		case s.scan == t.scanNo || w.Unknown(s.path):
+		case s.scan == d.scans.no || w.Unknown(s.path):
 		case s.f != nil:
 			all = append(all, s)
 		default:
 			if k := in.doubted(n); k != nil {
 				in.lost = append(in.lost, k)
 			}
-			t.endSuspicion(in, n, nil)
+			d.endSuspicion(in, n, nil)
 		}
 	}
 	return all
@@ -566,7 +566,7 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 		info.Path = r.path()
 		t.doubt(r.in, info, m, r.f)
 		if r.in.suspect[st.node].f == r.f {
-			t.open.Add(-1) // doubt has counted the file, which was counted for the reader before
+			t.fds.open.Add(-1) // doubt has counted the file, which was counted for the reader before
 			r.f = nil
 		}
 	}
@@ -595,7 +595,7 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 	for end := len(path) - 1; end > len(filepath.Dir(path))+1; end-- {
 		for r := range t.byPath.Get(path[:end]) {
 			if r.in.files == in.files && r.f != s.f && r.z == nil {
-				all = append(all, r.k.candidate(t.scanNo))
+				all = append(all, r.k.candidate(t.scans.no))
 			}
 		}
 	}

@@ -101,8 +101,8 @@ func TestDescriptorsGoRound(t *testing.T) {
 				t.Errorf("%s: open %v, can be spared %v", r.path(), r.f != nil, r.spare != nil)
 			}
 		}
-		if held > w.open || int(w.tailer.open.Load()) != held {
-			t.Errorf("%d are open, %d counted, %d allowed", held, w.tailer.open.Load(), w.open)
+		if held > w.open || int(w.tailer.fds.open.Load()) != held {
+			t.Errorf("%d are open, %d counted, %d allowed", held, w.tailer.fds.open.Load(), w.open)
 		}
 		w.tailer.mu.Unlock()
 	}
@@ -120,21 +120,21 @@ func TestGlance(t *testing.T) {
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
 	r := tailer.all()[0]
-	r.own().polled.index, tailer.tracker = 0, tracker.Tracker{}
-	tailer.glance()
+	r.own().polled.index, tailer.turns.tracker = 0, tracker.Tracker{}
+	tailer.find.glance()
 	if r.life.Turn() != tracker.Resting {
 		t.Error("it has not changed")
 	}
 	appendTo(t, w.path("a.log"), "two\n")
-	if tailer.glance(); r.life.Turn() != tracker.Queued {
+	if tailer.find.glance(); r.life.Turn() != tracker.Queued {
 		t.Error("that it grew was not seen")
 	}
 	must(t, os.WriteFile(w.path("b.log"), []byte("one\n"), 0o644))
-	tailer.meet(tailer.inputs[0], w.path("b.log"), false) // between two scans
+	tailer.find.meet(tailer.inputs[0], w.path("b.log"), false) // between two scans
 	for r := range tailer.byPath.Get(w.path("b.log")) {
 		r.life = tracker.File{}
 		appendTo(t, w.path("b.log"), "two\n")
-		if tailer.glance(); r.life.Turn() != tracker.Queued {
+		if tailer.find.glance(); r.life.Turn() != tracker.Queued {
 			t.Error("that a file grew that is new since the last scan was not seen")
 		}
 	}
@@ -151,7 +151,7 @@ func TestHeard(t *testing.T) {
 	w.await("events", func() bool { return w.tailer.watch.Covers(w.path("a.log")) })
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
-	tailer.tracker = tracker.Tracker{}
+	tailer.turns.tracker = tracker.Tracker{}
 	r := tailer.all()[0]
 	const soon, late = finder.LookFast, finder.LookSlow
 	const before = -time.Hour // just now, however slow the machine is
@@ -180,7 +180,7 @@ func TestHeard(t *testing.T) {
 		case r.life.Turn() != tracker.Resting || r.polled.index == 0 || next != want:
 			t.Errorf("%s: it is looked at %v after the last time, want %v", name, next, want)
 		}
-		tailer.ring = nil
+		tailer.turns.ring = nil
 	}
 	f("nothing is heard", tracker.Resting, false, 0, late, "auto")
 	f("polled", tracker.Resting, false, 0, soon, "poll")
@@ -214,12 +214,12 @@ func TestPollLoopIsWoken(t *testing.T) {
 	f := func(in time.Duration, want bool) {
 		t.Helper()
 		select {
-		case <-tailer.tick:
+		case <-tailer.looks.tick:
 		default:
 		}
 		tailer.unpoll(r)
 		tailer.lookAt(r, now.add(in))
-		if got := len(tailer.tick) > 0; got != want {
+		if got := len(tailer.looks.tick) > 0; got != want {
 			t.Errorf("a look in %v: woken: %v", in, got)
 		}
 	}

@@ -12,31 +12,43 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
+// discovery finds files, and meets each with what is known. It belongs to one goroutine, that of
+// discover.
+type discovery struct {
+	*Tailer
+	own     *finder.Own // what is never read
+	origins finder.Origins
+	led     led
+	taking  finder.Cost // of files that the scan has taken up
+	weighed int64       // bytes that Known was told of last
+	stirred uint64      // the last scan that has found that names had changed
+}
+
 // discover scans the folders for files until ctx ends. A run --once scans once and ends when all
 // files are read.
-func (t *Tailer) discover(ctx context.Context) {
+func (d *discovery) discover(ctx context.Context) {
 	for {
-		t.taking = finder.Cost{}
-		scan := finder.CostOf(t.rescan).Without(t.taking) // the next scan need not start readers for the same files
-		if t.o.Once {
-			t.awaitAll(ctx)
+		d.taking = finder.Cost{}
+		scan := finder.CostOf(d.rescan).Without(d.taking) // the next scan need not start readers for the same files
+		if d.o.Once {
+			d.awaitAll(ctx)
 			return
 		}
-		if !t.untilNextScan(ctx, scan) {
+		if !d.untilNextScan(ctx, scan) {
 			return
 		}
 	}
 }
 
 // awaitAll waits until a run --once has read all there is, or ctx ends.
-func (t *Tailer) awaitAll(ctx context.Context) {
+func (d *discovery) awaitAll(ctx context.Context) {
 	for {
 		select {
-		case <-t.done:
+		case <-d.finished:
 		case <-ctx.Done():
 			return
 		}
-		if !t.readWaiting() {
+		if !d.readWaiting() {
 			return
 		}
 	}
@@ -47,72 +59,72 @@ const freshEvery = 500
 
 // rescan scans once: it starts readers for new files, and tells readers that files were
 // renamed or deleted.
-func (t *Tailer) rescan() {
+func (d *discovery) rescan() {
 	w := finder.NewWalk()
-	t.own.Begin()
-	t.mu.Lock()
-	t.scanNo++
-	t.began[t.scanNo%mostBegan] = time.Now()
-	t.fresh = nil
-	t.boundOpen()
-	t.mu.Unlock()
-	for _, in := range t.inputs {
+	d.own.Begin()
+	d.mu.Lock()
+	d.scans.no++
+	d.scans.began[d.scans.no%mostBegan] = time.Now()
+	d.news.fresh = nil
+	d.boundOpen()
+	d.mu.Unlock()
+	for _, in := range d.inputs {
 		var unread []unfinished
-		seeks := take(t, &in.unsought)
+		seeks := take(d.Tailer, &in.unsought)
 		if seeks {
-			unread = t.unreadOf(in) // before others are taken for what they hold
-			t.meetMoved(in, unread)
+			unread = d.unreadOf(in) // before others are taken for what they hold
+			d.meetMoved(in, unread)
 		}
 		in.renewed = nil
-		t.tellMatched(in, t.meetMatches(in, w))
-		t.noteSeen(in)
-		t.askAgain(in)
+		d.tellMatched(in, d.meetMatches(in, w))
+		d.noteSeen(in)
+		d.askAgain(in)
 		if seeks {
-			t.findMoved(in, unread)
+			d.findMoved(in, unread)
 		}
-		t.findCopies(in)
-		t.findPacked(in)
-		t.miss(in, w)
-		t.findRotated(in)
+		d.findCopies(in)
+		d.findPacked(in)
+		d.miss(in, w)
+		d.findRotated(in)
 	}
-	t.meetRenamed()
-	for _, in := range t.inputs {
+	d.meetRenamed()
+	for _, in := range d.inputs {
 		in.folders.Forget()
 	}
-	t.settlePacked()
+	d.settlePacked()
 	for path, err := range w.Errs {
-		t.tellOf(subject{path: path}, err, true)
+		d.tellOf(subject{path: path}, err, true)
 	}
-	if t.watch.Update(w.Passed) {
-		t.rescanSoon()
+	if d.watch.Update(w.Passed) {
+		d.rescanSoon()
 	}
-	t.mu.Lock()
-	t.boundPinned()
-	t.scans++
-	t.readySeekers()
-	t.forgive()
-	t.noteEnd()
-	t.mu.Unlock()
-	t.turned.Broadcast()
-	t.weigh()
+	d.mu.Lock()
+	d.boundPinned()
+	d.scans.done++
+	d.readySeekers()
+	d.forgive()
+	d.noteEnd()
+	d.mu.Unlock()
+	d.turns.ended.Broadcast()
+	d.weigh()
 }
 
 // meetMatches meets every path that the walk finds for an input, and reports whether there is one. A
 // scan of many files looks at what events tell of meanwhile.
-func (t *Tailer) meetMatches(in *input, w *finder.Walk) bool {
+func (d *discovery) meetMatches(in *input, w *finder.Walk) bool {
 	n, heard := 0, 0
 	for s := range w.Match(&in.spec) {
 		if n++; n%freshEvery == 0 {
 			if len(w.Passed) > 2*heard { // to set watches costs a look at each folder
 				heard = len(w.Passed)
-				if t.watch.Also(w.Passed) {
-					t.rescanSoon()
+				if d.watch.Also(w.Passed) {
+					d.rescanSoon()
 				}
 			}
-			t.meetFresh()
-			t.weigh()
+			d.meetFresh()
+			d.weigh()
 		}
-		t.meet(in, s.Path(), false)
+		d.meet(in, s.Path(), false)
 	}
 	return n > 0
 }
@@ -129,45 +141,45 @@ func take[T any](t *Tailer, of *T) (was T) {
 
 // meet handles a path that a scan found for an input: a file that is being read may have a new one,
 // a new file is read, or it is logged why not. gone says that no pattern matches the path.
-func (t *Tailer) meet(in *input, path string, gone bool) {
-	st, err := statMatch(t.own, path)
+func (d *discovery) meet(in *input, path string, gone bool) {
+	st, err := statMatch(d.own, path)
 	if folder, shut := shutFolder(path, err); shut != nil {
-		t.tell(folder, shut)
+		d.tell(folder, shut)
 		return
 	}
 	if err != nil {
 		switch {
 		case !errors.Is(err, fs.ErrNotExist):
-			t.tell(path, err)
+			d.tell(path, err)
 		case finder.IsLink(path):
-			t.tell(path, errDangling(err))
+			d.tell(path, errDangling(err))
 		}
 		return
 	}
-	t.mu.Lock()
+	d.mu.Lock()
 	if r := in.readers.Get(st.node); r != nil {
 		was := r.path()
-		t.mu.Unlock()
-		t.seen(r, path, was, st)
+		d.mu.Unlock()
+		d.seen(r, path, was, st)
 		return
 	}
-	rival, left := t.rival(in, st)
+	rival, left := d.rival(in, st)
 	k := in.byNode.get(st.node)
 	unread := k != nil && k.position < k.sizeAt(st) // a file that was begun is read to its end, however old it is
-	t.mu.Unlock()
+	d.mu.Unlock()
 	if rival != nil {
 		if left { // the other input reads the rest of it
-			t.adopt(rival, path, true)
+			d.adopt(rival, path, true)
 		}
-		t.tellOf(subject{path, in.Name}, errRival(rival.Name), false)
+		d.tellOf(subject{path, in.Name}, errRival(rival.Name), false)
 		return
 	}
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
 		return
 	}
-	if gone || !t.copiedUp(in, path, st.node) { // not if overlayfs has given an open file another inode
-		t.stirred = t.scanNo
-		t.taking = t.taking.Add(finder.CostOf(func() { t.adopt(in, path, gone) }))
+	if gone || !d.copiedUp(in, path, st.node) { // not if overlayfs has given an open file another inode
+		d.stirred = d.scans.no
+		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, gone) }))
 	}
 }
 
@@ -187,19 +199,19 @@ func statMatch(own *finder.Own, path string) (status, error) {
 
 // askAgain compares the files again that an earlier scan could not tell from copies (in.again) and
 // that no pattern matches, so that the scan itself does not find them.
-func (t *Tailer) askAgain(in *input) {
-	for _, path := range take(t, &in.again) {
-		t.adopt(in, path, true)
+func (d *discovery) askAgain(in *input) {
+	for _, path := range take(d.Tailer, &in.again) {
+		d.adopt(in, path, true)
 	}
 }
 
 // noteSeen records in the journal that an input is known, so that the next start does not take its
 // files for older than it (see start_at). The journal has those files already: a kill in between
 // must not make them look new.
-func (t *Tailer) noteSeen(in *input) {
+func (d *discovery) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false
-		_, _ = t.o.History.InputSeen(in.Name) // the journal itself logs that it cannot write
+		_, _ = d.o.History.InputSeen(in.Name) // the journal itself logs that it cannot write
 	}
 }
 
@@ -237,19 +249,19 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 
 // leads returns the path of the file n with all links resolved. Where a folder leads is looked up once
 // in a scan, and again if the file is not there: the link may lead elsewhere since, or have led elsewhere
-// when the scan began. The goroutine that discovers calls it.
-func (t *Tailer) leads(path string, n node) string {
+// when the scan began.
+func (d *discovery) leads(path string, n node) string {
 	if finder.IsLink(path) {
 		return finder.Leads(path)
 	}
 	dir, name := filepath.Split(path)
-	if t.led.scan != t.scanNo || t.led.dir != dir {
-		t.led = led{t.scanNo, dir, finder.Leads(dir)}
+	if d.led.scan != d.scans.no || d.led.dir != dir {
+		d.led = led{d.scans.no, dir, finder.Leads(dir)}
 	}
-	real := filepath.Join(t.led.to, name)
+	real := filepath.Join(d.led.to, name)
 	if real != path {
 		if st, err := statPath(real); err != nil || st.node != n {
-			t.led = led{}
+			d.led = led{}
 			return finder.Leads(path)
 		}
 	}
@@ -264,26 +276,26 @@ type led struct {
 
 // seen notes that a scan has found the file of a reader at path; st is its status. If its path so
 // far, was, does not lead to it any more, the file counts as renamed.
-func (t *Tailer) seen(r *reader, path, was string, st status) {
+func (d *discovery) seen(r *reader, path, was string, st status) {
 	renamed := false
 	if was != path {
 		now, err := statPath(was)
 		renamed = err != nil || now.node != st.node
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !r.life.Awaits(t.scanNo) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !r.life.Awaits(d.scans.no) {
 		return // another of its names came first, or it was let go meanwhile
 	}
 	r.lighten()
 	if renamed {
-		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
-		t.o.Metrics.Rotation(r.in.Name)
-		t.byPath.Delete(r)
+		d.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
+		d.o.Metrics.Rotation(r.in.Name)
+		d.byPath.Delete(r)
 		r.own().at = path
-		t.byPath.Add(r)
+		d.byPath.Add(r)
 	}
-	t.apply(r, tracker.Seen{Scan: t.scanNo, Renamed: renamed, Changed: r.changed(st)})
+	d.apply(r, tracker.Seen{Scan: d.scans.no, Renamed: renamed, Changed: r.changed(st)})
 }
 
 // What finds files is in tail/internal/finder and knows nothing of their fates; here it
@@ -303,7 +315,7 @@ func (l listener) Changed()                { l.t.rescanSoon() }
 // rescanSoon asks for a scan before the next periodic one.
 func (t *Tailer) rescanSoon() {
 	select {
-	case t.scan <- struct{}{}:
+	case t.scans.wanted <- struct{}{}:
 	default:
 	}
 }

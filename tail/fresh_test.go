@@ -31,7 +31,7 @@ func TestFreshNames(t *testing.T) {
 		tailer.watch.Close()
 		tailer.closeFiles()
 	})
-	tailer.rescan()
+	tailer.find.rescan()
 	in := tailer.inputs[0]
 	reads := func(path string) bool {
 		tailer.mu.Lock()
@@ -40,10 +40,10 @@ func TestFreshNames(t *testing.T) {
 	}
 	f := func(crowd int, isNew bool, name, path string, want bool) {
 		t.Helper()
-		tailer.crowd = crowd
+		tailer.news.crowd = crowd
 		in.isNew = isNew
 		tailer.freshName(w.path(name))
-		tailer.meetFresh()
+		tailer.find.meetFresh()
 		if got := reads(path); got != want {
 			t.Errorf("%s, a crowd from %d on, new %v: it is read: %v", path, crowd, isNew, got)
 		}
@@ -87,7 +87,7 @@ func TestWeigh(t *testing.T) {
 			in.known.Put(&known{of: in.files, id: record.FileID(n)})
 		}
 		told = nil
-		tailer.weigh()
+		tailer.find.weigh()
 		if !slices.Equal(told, want) {
 			t.Errorf("%d read and %d remembered: told %d, want %d", read, remembered, told, want)
 		}

@@ -2,11 +2,13 @@ package tail
 
 import (
 	"cmp"
+	"container/list"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,47 +44,47 @@ func (a *absence) look() {
 // miss handles the files that the scan w did not find: the tracker decides about those with a
 // reader, files that may be copies are compared by their descriptors, and generations without a
 // file are forgotten after forget_after.
-func (t *Tailer) miss(in *input, w *finder.Walk) {
-	absent, vanished := t.absent(in, w)
+func (d *discovery) miss(in *input, w *finder.Walk) {
+	absent, vanished := d.absent(in, w)
 	for _, s := range vanished {
 		if st, err := statFile(s.f); err == nil {
-			t.adoptOpen(in, s.path, s.f, st, true)
+			d.adoptOpen(in, s.path, s.f, st, true)
 		}
 	}
 	if len(absent) > 0 {
-		t.stirred = t.scanNo
+		d.stirred = d.scans.no
 	}
 	for i := range absent {
 		absent[i].look()
 	}
-	t.mu.Lock()
+	d.mu.Lock()
 	for _, a := range absent {
 		if a.pinned != a.r.pinned {
 			a.r.own().pinned = a.pinned
 		}
-		t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
+		d.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
 	}
-	missing := t.longMissing(in, w)
-	t.mu.Unlock()
+	missing := d.longMissing(in, w)
+	d.mu.Unlock()
 	for _, c := range missing {
-		if _, there := in.folders.findNode(c.info); t.forgot(in, c, there) {
-			t.forget(c.k.file())
+		if _, there := in.folders.findNode(c.info); d.forgot(in, c, there) {
+			d.forget(c.k.file())
 		}
 	}
 }
 
 // absent returns the readers, and the open files that may be copies, that the scan w did not find.
 // It forgets such compressed files.
-func (t *Tailer) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != t.scanNo && !w.Unknown(p.path) })
+func (d *discovery) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != d.scans.no && !w.Unknown(p.path) })
 	for r := range in.readers.All() {
-		if r.life.Awaits(t.scanNo) && !w.Unknown(r.path()) {
+		if r.life.Awaits(d.scans.no) && !w.Unknown(r.path()) {
 			all = append(all, absence{r: r, node: r.node(), path: r.path(), f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
 		}
 	}
-	return all, t.vanished(in, w)
+	return all, d.vanished(in, w)
 }
 
 // mostBegan is of how many scans is known when they began.
@@ -91,8 +93,8 @@ const mostBegan = 16
 // beganScan returns when a scan began, of whose number these are the last bits; the zero time: it was
 // too long ago. The caller holds mu.
 func (t *Tailer) beganScan(scan uint32) time.Time {
-	if ago := uint32(t.scanNo) - scan; ago < mostBegan {
-		return t.began[(t.scanNo-uint64(ago))%mostBegan]
+	if ago := uint32(t.scans.no) - scan; ago < mostBegan {
+		return t.scans.began[(t.scans.no-uint64(ago))%mostBegan]
 	}
 	return time.Time{}
 }
@@ -110,7 +112,7 @@ func (t *Tailer) rotatedAway(r *reader) {
 
 // longMissing returns the generations that have had no reader since a scan at least forget_after
 // ago. The time begins again if the folder cannot be examined. The caller holds mu.
-func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
+func (d *discovery) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 	now := time.Now()
 	for k := range in.known.All() {
 		if k.reader != nil {
@@ -120,7 +122,7 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 			k.own().missing = now
 		}
 		if now.Sub(k.missing) >= in.ForgetAfter.D() {
-			all = append(all, k.candidate(t.scanNo))
+			all = append(all, k.candidate(d.scans.no))
 		}
 	}
 	return all
@@ -128,9 +130,9 @@ func (t *Tailer) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 
 // forgot removes a generation from memory and reports whether it did: not if it has a reader, or if
 // its file exists (there) and it is the newest of it, which then does not count as missing.
-func (t *Tailer) forgot(in *input, c *candidate, there bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (d *discovery) forgot(in *input, c *candidate, there bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	k := c.k
 	last := in.byNode.has(k)
 	if there && last {
@@ -214,8 +216,16 @@ func (t *Tailer) shut(r *reader) {
 	if r.f != nil {
 		r.f.Close()
 		r.f = nil
-		t.open.Add(-1)
+		t.fds.open.Add(-1)
 	}
+}
+
+// descriptors counts the open files of readers. Guarded by Tailer.mu.
+type descriptors struct {
+	open   atomic.Int64 // held; for any goroutine
+	most   int          // to hold now
+	few    bool         // it was logged that they are too few
+	spares list.List    // of readers that could do without theirs, the one that rests longest first
 }
 
 // keptBack is how many descriptors of the process are not for files that are
@@ -237,11 +247,11 @@ func allowed(want int) int {
 // that too few. The caller holds mu.
 func (t *Tailer) boundOpen() {
 	most := allowed(t.o.OpenFiles)
-	t.most = most
+	t.fds.most = most
 	t.spareOthers()
 	files := t.files()
-	if turns := most < t.o.OpenFiles && files > most; turns != t.turns {
-		t.turns = turns
+	if turns := most < t.o.OpenFiles && files > most; turns != t.fds.few {
+		t.fds.few = turns
 		if turns {
 			t.o.Logger.Warn("open file limit of the process is below limits.open_files: only some files are open at a time, and the agent opens the others as their turn comes", "files", files,
 				"open", most, "fix", "raise LimitNOFILE of the unit; a file that is deleted while it is not open cannot be read to its end")
@@ -253,7 +263,7 @@ func (t *Tailer) boundOpen() {
 // can be opened again by its path. The caller holds mu.
 func (t *Tailer) atRest(r *reader) {
 	if r.f != nil && !r.life.IsGone() && !r.life.IsDeleted() && r.atEnd {
-		r.own().spare = t.spares.PushBack(r)
+		r.own().spare = t.fds.spares.PushBack(r)
 	}
 }
 
@@ -261,7 +271,7 @@ func (t *Tailer) atRest(r *reader) {
 // holds mu.
 func (t *Tailer) inUse(r *reader) {
 	if r.spare != nil {
-		t.spares.Remove(r.spare)
+		t.fds.spares.Remove(r.spare)
 		r.spare = nil
 	}
 }
@@ -269,8 +279,8 @@ func (t *Tailer) inUse(r *reader) {
 // spareOthers closes files that may be closed, those longest idle first, while too many
 // are open. It returns false if too many are still open. The caller holds mu.
 func (t *Tailer) spareOthers() bool {
-	for int(t.open.Load()) > t.most {
-		first := t.spares.Front()
+	for int(t.fds.open.Load()) > t.fds.most {
+		first := t.fds.spares.Front()
 		if first == nil {
 			return false
 		}

@@ -142,37 +142,37 @@ func newID(n node, handle string, salt uint64) record.FileID {
 // copiedUp reports whether a file with an unknown inode is one that a reader has open, on an
 // overlay file system. If so, the reader gets a turn, in which it takes the new inode over. Only
 // scans call it.
-func (t *Tailer) copiedUp(in *input, path string, n node) bool {
+func (d *discovery) copiedUp(in *input, path string, n node) bool {
 	if !isOverlay(filepath.Dir(path)) {
 		return false
 	}
 	if in.renewed == nil {
-		in.renewed = t.renewedOf(in, "")
+		in.renewed = d.renewedOf(in, "")
 	}
 	r := in.renewed[n]
 	if r == nil {
-		r = t.renewedOf(in, path)[n] // the first write may have come since this scan began
+		r = d.renewedOf(in, path)[n] // the first write may have come since this scan began
 	}
 	if r == nil {
 		return false
 	}
-	t.ready(r)
-	t.rescanSoon()
+	d.ready(r)
+	d.rescanSoon()
 	return true
 }
 
 // renewedOf returns the readers whose open file has another inode than before, by that. path
 // restricts the search to one path; empty: all.
-func (t *Tailer) renewedOf(in *input, path string) map[node]*reader {
+func (d *discovery) renewedOf(in *input, path string) map[node]*reader {
 	open := make(map[*reader]*os.File)
 	was := make(map[*reader]node)
-	t.mu.Lock()
+	d.mu.Lock()
 	for r := range in.readers.All() {
 		if r.f != nil && (path == "" || r.path() == path) {
 			open[r], was[r] = r.f, r.node()
 		}
 	}
-	t.mu.Unlock()
+	d.mu.Unlock()
 	renewed := make(map[node]*reader)
 	for r, f := range open {
 		if st, err := statFile(f); err == nil && st.node != was[r] {

@@ -325,17 +325,17 @@ func (t *Tailer) readRests(ctx context.Context) {
 func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.rests = make(chan struct{})
+	t.turns.rests = make(chan struct{})
 	for in := range t.everyInput {
 		for _, s := range in.streams {
-			t.ring, s.waiting = append(t.ring, s.waiting...), nil
+			t.turns.ring, s.waiting = append(t.turns.ring, s.waiting...), nil
 		}
 	}
-	for _, r := range t.ring {
+	for _, r := range t.turns.ring {
 		t.apply(r, tracker.Unqueued{})
 	}
-	t.ring = nil
-	t.tracker.Stop()
+	t.turns.ring = nil
+	t.turns.tracker.Stop()
 	for _, in := range t.inputs {
 		for r := range in.readers.All() {
 			if r.f == nil {
@@ -349,8 +349,8 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 		}
 	}
 	if len(files) == 0 {
-		close(t.rests)
+		close(t.turns.rests)
 	}
-	t.turned.Broadcast()
-	return files, t.rests
+	t.turns.ended.Broadcast()
+	return files, t.turns.rests
 }

@@ -158,10 +158,10 @@ func TestPinnedGrows(t *testing.T) {
 	`)
 	scan := func() {
 		w.tailer.mu.Lock()
-		next := w.tailer.scanNo + 1
+		next := w.tailer.scans.no + 1
 		w.tailer.mu.Unlock()
 		w.tailer.rescanSoon()
-		w.await("a scan", func() bool { return w.tailer.scans >= next })
+		w.await("a scan", func() bool { return w.tailer.scans.done >= next })
 	}
 	scan()
 	scan()

@@ -16,19 +16,19 @@ import (
 // findMoved looks at the start for the files in unread where no pattern matches, and has them read
 // on. Those that are not found go to in.lost, since their content may be found in another file
 // later. It also looks for files that were rotated after each.
-func (t *Tailer) findMoved(in *input, unread []unfinished) {
+func (d *discovery) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
 	for _, u := range unread {
 		if u.at != "" && u.info.Doubted == 0 {
-			t.findSiblings(in, w, rotated{info: u.info}, u.at)
+			d.findSiblings(in, w, rotated{info: u.info}, u.at)
 		}
 	}
-	t.mu.Lock()
+	d.mu.Lock()
 	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(nodeOf(u.info)) != nil })
 	for i := range lost {
 		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
 	}
-	t.mu.Unlock()
+	d.mu.Unlock()
 	for _, u := range lost {
 		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
@@ -40,18 +40,18 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 		switch {
 		case u.info.Doubted != 0 && ok:
 			if path != u.info.Path {
-				t.adopt(in, path, true)
+				d.adopt(in, path, true)
 			}
 		case !ok && u.found:
-			t.findSiblings(in, w, rotated{info: u.info}, "")
+			d.findSiblings(in, w, rotated{info: u.info}, "")
 		case !ok:
-			t.locked(func() { in.lost = append(in.lost, u.known) })
+			d.locked(func() { in.lost = append(in.lost, u.known) })
 			if u.info.Doubted == 0 {
-				t.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
+				d.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
 			}
 		case path != u.info.Path || in.onceNamed(u.info):
-			t.adopt(in, path, true)
-			t.findSiblings(in, w, rotated{info: u.info}, path)
+			d.adopt(in, path, true)
+			d.findSiblings(in, w, rotated{info: u.info}, path)
 		}
 	}
 }
@@ -60,13 +60,13 @@ func (t *Tailer) findMoved(in *input, unread []unfinished) {
 // name that no pattern matches. It runs before other files are read: a file that was
 // truncated before it was renamed has to be in the journal before a copy of it continues
 // its generation, or a kill in between would lose it.
-func (t *Tailer) meetMoved(in *input, unread []unfinished) {
+func (d *discovery) meetMoved(in *input, unread []unfinished) {
 	for i, u := range unread {
 		if !in.reads(u.info.Path) {
 			continue
 		}
 		if path, ok := in.folders.findNode(u.info); ok && path != u.info.Path && !in.reads(path) {
-			t.adopt(in, path, true)
+			d.adopt(in, path, true)
 			unread[i].at = path
 		}
 	}
@@ -82,9 +82,9 @@ type unfinished struct {
 
 // unreadOf returns the files of an input that no reader has and no earlier run has read to their
 // end.
-func (t *Tailer) unreadOf(in *input) (all []unfinished) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (d *discovery) unreadOf(in *input) (all []unfinished) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for k := range in.known.All() {
 		if k.reader == nil && !k.info.Info().Done && in.byNode.get(k.node()) == k {
 			all = append(all, unfinished{known: k, info: k.info.Info()})
@@ -96,11 +96,11 @@ func (t *Tailer) unreadOf(in *input) (all []unfinished) {
 // findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
 // lines that were written after the last read. Of several that begin alike, such as those of earlier
 // truncations, the one that was changed last is the copy.
-func (t *Tailer) findCopies(in *input) {
-	lost := take(t, &in.truncated)
+func (d *discovery) findCopies(in *input) {
+	lost := take(d.Tailer, &in.truncated)
 	for _, k := range lost {
 		var info record.FileInfo
-		t.locked(func() { info = k.info.Info() })
+		d.locked(func() { info = k.info.Info() })
 		var last struct {
 			path  string
 			ctime int64
@@ -112,20 +112,20 @@ func (t *Tailer) findCopies(in *input) {
 				if !strings.HasPrefix(e.Name(), base) || e.Name() == base || !e.Type().IsRegular() {
 					continue
 				}
-				if ctime, is := t.continues(in, k, dir+e.Name()); is && ctime > last.ctime {
+				if ctime, is := d.continues(in, k, dir+e.Name()); is && ctime > last.ctime {
 					last.path, last.ctime = dir+e.Name(), ctime
 				}
 			}
 		}
 		if last.path != "" {
-			t.adopt(in, last.path, true)
+			d.adopt(in, last.path, true)
 		}
 	}
 }
 
 // continues reports whether the file at path, which is not known yet, is a copy of the generation k,
 // which no reader has, and holds more than was read of that, and when the file was last changed, in ns.
-func (t *Tailer) continues(in *input, k *known, path string) (ctime int64, is bool) {
+func (d *discovery) continues(in *input, k *known, path string) (ctime int64, is bool) {
 	f, st, err := openFile(path)
 	if err != nil {
 		return 0, false
@@ -133,8 +133,8 @@ func (t *Tailer) continues(in *input, k *known, path string) (ctime int64, is bo
 	defer f.Close()
 	var c *candidate
 	known := false
-	t.locked(func() {
-		c = k.candidate(t.scanNo)
+	d.locked(func() {
+		c = k.candidate(d.scans.no)
 		known = in.byNode.get(st.node) != nil && in.doubted(st.node) == nil
 	})
 	if known || c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
@@ -160,16 +160,16 @@ const mostLooks = 3
 
 // findRotated looks for files that were rotated after one that was just rotated or deleted, and
 // that no scan has found, several times, since names can change during a look.
-func (t *Tailer) findRotated(in *input) {
+func (d *discovery) findRotated(in *input) {
 	w := finder.NewLook()
-	for _, g := range take(t, &in.rotated) {
+	for _, g := range take(d.Tailer, &in.rotated) {
 		path, _ := in.folders.findNode(g.info)
 		if path != g.info.Path {
-			t.findSiblings(in, w, g, path)
+			d.findSiblings(in, w, g, path)
 		}
 		if g.looks++; g.looks < mostLooks {
-			t.locked(func() { in.rotated = append(in.rotated, g) })
-			t.rescanSoon()
+			d.locked(func() { in.rotated = append(in.rotated, g) })
+			d.rescanSoon()
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (t *Tailer) findRotated(in *input) {
 // findSiblings starts to read files beside a rotated one (was) that were rotated after it: a second
 // rotation before the next scan would lose them. path is where the rotated file is now; empty: it
 // is gone.
-func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
+func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
 	if path != "" {
 		at = slices.DeleteFunc(at, func(p string) bool { return filepath.Dir(p) != filepath.Dir(path) })
@@ -199,20 +199,20 @@ func (t *Tailer) findSiblings(in *input, w *finder.Walk, was rotated, path strin
 	}
 	var found []sibling
 	for _, e := range w.Beginning(filepath.Clean(dir), finder.Stem(old)) {
-		if !e.Type.IsRegular() || !isOne(e.Name) || in.Excludes(dir+e.Name) || t.isOfAnother(in, dir+e.Name) {
+		if !e.Type.IsRegular() || !isOne(e.Name) || in.Excludes(dir+e.Name) || d.isOfAnother(in, dir+e.Name) {
 			continue
 		}
-		if n, ok := t.strangerSince(in, dir+e.Name, was); ok {
+		if n, ok := d.strangerSince(in, dir+e.Name, was); ok {
 			found = append(found, sibling{dir + e.Name, n})
 		}
 	}
 	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.node.birth, b.node.birth) })
 	for _, s := range found {
-		t.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
+		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 		if hasPackedName(s.path) {
-			t.locked(func() { in.behind[s.node] = s.path }) // so it is read when it was inspected, although no pattern matches
+			d.locked(func() { in.behind[s.node] = s.path }) // so it is read when it was inspected, although no pattern matches
 		}
-		t.adopt(in, s.path, true)
+		d.adopt(in, s.path, true)
 	}
 }
 
@@ -225,16 +225,16 @@ func unpackedName(name string) string {
 }
 
 // isOfAnother reports whether a path is one that another input reads.
-func (t *Tailer) isOfAnother(in *input, path string) bool {
-	return slices.ContainsFunc(t.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
+func (d *discovery) isOfAnother(in *input, path string) bool {
+	return slices.ContainsFunc(d.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
 }
 
 // strangerSince reports whether the file at path was created after the rotated file was, and is
 // neither known to the input nor a copy of a known file. It also returns its node.
-func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool) {
+func (d *discovery) strangerSince(in *input, path string, was rotated) (node, bool) {
 	isOne := func(st status) bool {
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		made := st.birth
 		if hasPackedName(path) { // created later than its content, whose time of change it keeps
 			made = min(made, st.mtime)
@@ -252,7 +252,7 @@ func (t *Tailer) strangerSince(in *input, path string, was rotated) (node, bool)
 	defer f.Close()
 	s := newSample(f, st, "")
 	var alike, longer []*candidate
-	t.locked(func() { alike, longer = in.alike(s, t.scanNo), in.longer(s, t.scanNo) })
+	d.locked(func() { alike, longer = in.alike(s, d.scans.no), in.longer(s, d.scans.no) })
 	if !isOne(st) || slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
 		return node{}, false
 	}
@@ -314,22 +314,22 @@ func (c *candidate) heldAll(s *sample) bool {
 func (t *Tailer) noteRename(from, to string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.renames) < atOnce {
-		t.renames = append(t.renames, finder.Rename{From: from, To: to})
+	if len(t.news.renames) < atOnce {
+		t.news.renames = append(t.news.renames, finder.Rename{From: from, To: to})
 	}
 }
 
 // meetRenamed reads files that were renamed before a scan found them, from a path that a pattern
 // matches to one that none does.
-func (t *Tailer) meetRenamed() {
+func (d *discovery) meetRenamed() {
 	wanted := func(path string) bool {
-		return slices.ContainsFunc(t.inputs, func(in *input) bool { return in.spec.Hears(path) })
+		return slices.ContainsFunc(d.inputs, func(in *input) bool { return in.spec.Hears(path) })
 	}
-	for to, was := range t.origins.Follow(take(t, &t.renames), time.Now(), wanted) {
-		for _, in := range t.inputs {
-			if in.spec.Hears(was) && !in.spec.Matches(to) && !in.Excludes(to) && !t.isKnown(in, to) {
-				t.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
-				t.meet(in, to, true)
+	for to, was := range d.origins.Follow(take(d.Tailer, &d.news.renames), time.Now(), wanted) {
+		for _, in := range d.inputs {
+			if in.spec.Hears(was) && !in.spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
+				d.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
+				d.meet(in, to, true)
 			}
 		}
 	}
@@ -337,9 +337,9 @@ func (t *Tailer) meetRenamed() {
 
 // isKnown reports whether a path need not be read: no regular file is there, or the input knows the
 // file already.
-func (t *Tailer) isKnown(in *input, path string) bool {
+func (d *discovery) isKnown(in *input, path string) bool {
 	st, err := statPath(path)
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return err != nil || !st.regular || in.readers.Get(st.node) != nil || in.byNode.get(st.node) != nil
 }

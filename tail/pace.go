@@ -13,9 +13,9 @@ import (
 
 // untilNextScan waits until the next scan is due; scan is the cost of the last one. Meanwhile it
 // does what comes between scans. It returns false when ctx has ended.
-func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
-	polled := slices.ContainsFunc(t.inputs, func(in *input) bool { return in.Watch == "poll" })
-	pace := finder.Pace{Heard: t.watch.Healthy() && !polled, Busy: t.scanNo-t.stirred < busyFor, Most: t.o.Rescan}
+func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
+	polled := slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Watch == "poll" })
+	pace := finder.Pace{Heard: d.watch.Healthy() && !polled, Busy: d.scans.no-d.stirred < busyFor, Most: d.o.Rescan}
 	wait := pace.ScanWait(scan)
 	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}, false))
 	defer next.Stop()
@@ -27,11 +27,11 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 			return false
 		case <-next.C:
 			return true
-		case c := <-t.changes:
-			t.change(c)
+		case c := <-d.reload.changes:
+			d.change(c)
 			return true
-		case <-t.scan:
-			t.meetFresh()
+		case <-d.scans.wanted:
+			d.meetFresh()
 			if !wanted {
 				wanted = true
 				next.Reset(finder.NewsWait(scan, wait))
@@ -40,7 +40,7 @@ func (t *Tailer) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 			var c finder.Cost
 			grown := false
 			if pace.NeedsGlance(wait) { // else the scan does it
-				c = finder.CostOf(func() { grown = t.glance() })
+				c = finder.CostOf(func() { grown = d.glance() })
 			}
 			glance.Reset(finder.GlanceWait(c, grown))
 		}
@@ -60,18 +60,18 @@ const crowd = 2000
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.life.IsMissing() }
-	slow := t.files() >= t.crowd && !hasPackedName(path)
-	if (slow || some(t.byPath.Get(path), live)) && len(t.fresh) < atOnce {
-		t.fresh = append(t.fresh, path)
+	slow := t.files() >= t.news.crowd && !hasPackedName(path)
+	if (slow || some(t.byPath.Get(path), live)) && len(t.news.fresh) < atOnce {
+		t.news.fresh = append(t.news.fresh, path)
 	}
 	t.mu.Unlock()
 	t.rescanSoon()
 }
 
 // meetFresh reads the new files that freshName has noted, and the files in new folders.
-func (t *Tailer) meetFresh() {
-	for _, path := range take(t, &t.fresh) {
-		for _, in := range t.inputs {
+func (d *discovery) meetFresh() {
+	for _, path := range take(d.Tailer, &d.news.fresh) {
+		for _, in := range d.inputs {
 			if in.isNew || !in.spec.Hears(path) && !in.spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
@@ -79,9 +79,9 @@ func (t *Tailer) meetFresh() {
 			switch {
 			case err != nil:
 			case st.regular && in.spec.Matches(path):
-				t.meet(in, path, false)
+				d.meet(in, path, false)
 			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.spec.HearsBelow(path) && !finder.IsLink(path):
-				t.meetBelow(in, path)
+				d.meetBelow(in, path)
 			}
 		}
 	}
@@ -89,12 +89,12 @@ func (t *Tailer) meetFresh() {
 
 // meetBelow reads the files in the new folder dir and below it. The second walk finds also those
 // that were created before the folders were watched.
-func (t *Tailer) meetBelow(in *input, dir string) {
+func (d *discovery) meetBelow(in *input, dir string) {
 	w := finder.NewWalk()
 	w.Below(&in.spec, dir)
-	t.watch.Also(w.Passed)
+	d.watch.Also(w.Passed)
 	for _, s := range w.Below(&in.spec, dir) {
-		t.meet(in, s.Path(), false)
+		d.meet(in, s.Path(), false)
 	}
 }
 
@@ -105,31 +105,31 @@ func (t *Tailer) hears(r *reader) bool {
 
 // glance checks the idle files for which no events come, and gives a turn to those that have grown.
 // It reports whether there are any.
-func (t *Tailer) glance() (grown bool) {
+func (d *discovery) glance() (grown bool) {
 	type look struct {
 		r    *reader
 		node node
 		path string
 	}
 	var at []look
-	t.mu.Lock()
-	for _, r := range t.unheard() {
+	d.mu.Lock()
+	for _, r := range d.unheard() {
 		if r.life.Turn() == tracker.Resting && r.polled.index == 0 {
 			at = append(at, look{r, r.node(), r.path()})
 		}
 	}
-	t.mu.Unlock()
+	d.mu.Unlock()
 	for _, l := range at {
 		st, err := statPath(l.path)
 		if err != nil || st.node != l.node {
 			continue // it was moved or deleted, which the next scan handles
 		}
-		t.mu.Lock()
+		d.mu.Lock()
 		if l.r.changed(st) {
-			t.readyLocked(l.r)
+			d.readyLocked(l.r)
 			grown = true
 		}
-		t.mu.Unlock()
+		d.mu.Unlock()
 	}
 	return grown
 }
@@ -144,17 +144,17 @@ type silence struct {
 
 // unheard returns the readers whose growth no event reports. Some may be closed by now. The
 // caller holds mu.
-func (t *Tailer) unheard() []*reader {
-	if u := &t.silent; u.scans != t.scanNo {
+func (d *discovery) unheard() []*reader {
+	if u := &d.looks.silent; u.scans != d.scans.no {
 		clear(u.readers) // closed readers are not kept for longer
-		*u = silence{u.readers[:0], t.scanNo}
-		for _, in := range t.inputs {
+		*u = silence{u.readers[:0], d.scans.no}
+		for _, in := range d.inputs {
 			for r := range in.readers.All() {
-				if !t.hears(r) {
+				if !d.hears(r) {
 					u.readers = append(u.readers, r)
 				}
 			}
 		}
 	}
-	return t.silent.readers
+	return d.looks.silent.readers
 }

@@ -20,6 +20,15 @@ import (
 // is written whether it is whole. Then it is known how much is in it and whose
 // content that is, and it is read like any other file, by offsets in what is in it.
 
+// surveys are the compressed files that are to be looked through. Guarded by Tailer.mu, but for the
+// channel.
+type surveys struct {
+	wanted   chan struct{} // there is something in the queue
+	queue    []*packed
+	left     int  // these, and the one that is being looked through
+	compared bool // they may be compared with what is known: the first scan has found it
+}
+
 // packed is a compressed file that is not being read. Guarded by Tailer.mu.
 type packed struct {
 	in      *input
@@ -71,18 +80,18 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 // meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
 // advance). f stays the caller's. gone says that no pattern matches the path: with compressed:
 // never it is noted only then, to find out whether unread bytes of another file are lost in it.
-func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
+func (d *discovery) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
 	never := in.Compressed == "never"
 	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
-		time.AfterFunc(in.RotateQuiet.D(), t.rescanSoon) // its beginning is still to come
+		time.AfterFunc(in.RotateQuiet.D(), d.rescanSoon) // its beginning is still to come
 	}
 	if how == archive.Unknown || never && !gone {
 		return
 	}
-	handle, real := handleOf(f), t.leads(path, st.node)
-	t.mu.Lock()
+	handle, real := handleOf(f), d.leads(path, st.node)
+	d.mu.Lock()
 	if in.readers.Get(st.node) != nil {
-		t.mu.Unlock()
+		d.mu.Unlock()
 		return
 	}
 	in.claim(path, st.node, handle)
@@ -91,15 +100,15 @@ func (t *Tailer) meetPacked(in *input, path string, f *os.File, st status, how a
 		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}
 		in.packed[st.node] = p
 	}
-	if p.scan != t.scanNo {
-		p.path, p.real, p.scan, p.matched = path, real, t.scanNo, !gone
+	if p.scan != d.scans.no {
+		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
 	}
 	p.barred = gone && (never || in.Excludes(path))
 	p.old = p.old || in.isNew
-	t.advance(p)
+	d.advance(p)
 	err := p.err
-	t.mu.Unlock()
-	t.tell(path, err)
+	d.mu.Unlock()
+	d.tell(path, err)
 }
 
 // advance takes the next step with a compressed file: it is inspected when it is quiet, unless an
@@ -166,10 +175,10 @@ func (t *Tailer) queueIfQuiet(p *packed) {
 		return
 	}
 	p.queued, p.facts = true, nil
-	t.surveys = append(t.surveys, p)
-	t.surveying++
+	t.surveys.queue = append(t.surveys.queue, p)
+	t.surveys.left++
 	select {
-	case t.survey <- struct{}{}:
+	case t.surveys.wanted <- struct{}{}:
 	default:
 	}
 }
@@ -190,16 +199,16 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.survey:
+		case <-t.surveys.wanted:
 		}
 		for ctx.Err() == nil {
 			t.mu.Lock()
-			if len(t.surveys) == 0 {
+			if len(t.surveys.queue) == 0 {
 				t.mu.Unlock()
 				break
 			}
-			p := t.surveys[0]
-			t.surveys = slices.Delete(t.surveys, 0, 1)
+			p := t.surveys.queue[0]
+			t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
 			path := p.path
 			t.mu.Unlock()
 			x, err := t.lookThrough(ctx, p, path)
@@ -235,7 +244,7 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
 	p.queued, p.facts = false, x
-	t.surveying--
+	t.surveys.left--
 	p.err = nil
 	switch {
 	case errors.Is(err, archive.ErrChanged) && !t.o.Once, errors.Is(err, os.ErrNotExist):
@@ -248,7 +257,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	path, err := p.path, p.err
 	t.noteEnd()
 	t.mu.Unlock()
-	t.turned.Broadcast()
+	t.turns.ended.Broadcast()
 	if err != nil {
 		t.tell(path, err)
 	}
@@ -258,7 +267,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 // longer, because its writer may go on. The caller holds mu.
 func (t *Tailer) settle(p *packed) {
 	p.waits, p.err = false, nil
-	if !t.compared {
+	if !t.surveys.compared {
 		return // the first scan has not ended, and may find files to compare it with
 	}
 	if wait := p.in.RotateQuiet.D()*cutAfter - p.quiet(); p.facts.Cut != nil && wait > 0 {

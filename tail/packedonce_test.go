@@ -21,7 +21,7 @@ func (w *world) runOnce() []string {
 	<-w.stopped
 	w.taker.flush()
 	w.tailer.mu.Lock()
-	if n := len(w.tailer.unpacking) + len(w.tailer.unpackers); n > 0 {
+	if n := len(w.tailer.unpack.now) + len(w.tailer.unpack.waiting); n > 0 {
 		w.t.Errorf("%d places to unpack in are still taken", n)
 	}
 	w.tailer.mu.Unlock()
@@ -177,7 +177,7 @@ func TestCompressedBomb(t *testing.T) {
 func TestPlacesToUnpackIn(t *testing.T) {
 	t.Parallel()
 	w := &Tailer{}
-	w.work.L = &w.mu
+	w.turns.work.L = &w.mu
 	begin := func(r *reader) { w.apply(r, tracker.Taken{}) }
 	end := func(r *reader) { w.apply(r, tracker.Ended{Outcome: tracker.Parked}) }
 	var all []*reader
@@ -205,7 +205,7 @@ func TestPlacesToUnpackIn(t *testing.T) {
 	all[2].z.moved = time.Now().Add(-stalledAfter)
 	all[3].z.moved = time.Now().Add(-stalledAfter)
 	begin(all[3])
-	if !w.mayUnpack(last) || slices.Contains(w.unpacking, all[2]) || !slices.Contains(w.unpacking, all[3]) {
+	if !w.mayUnpack(last) || slices.Contains(w.unpack.now, all[2]) || !slices.Contains(w.unpack.now, all[3]) {
 		t.Error("the place of one that does not go on is not given away, or that of one at work")
 	}
 	all[2].offset = 1

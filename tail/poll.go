@@ -10,6 +10,14 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
+// looks are the planned turns of readers that rest. Guarded by Tailer.mu, but for the channel.
+type looks struct {
+	queue  pollQueue
+	next   moment        // when pollLoop looks at the queue by itself
+	tick   chan struct{} // the queue has a new first
+	silent silence       // see unheard
+}
+
 // poll is when a reader is looked at next. Guarded by Tailer.mu.
 type poll struct {
 	at     moment
@@ -20,7 +28,7 @@ type poll struct {
 // unpoll cancels the planned turn of a reader. The caller holds mu.
 func (t *Tailer) unpoll(r *reader) {
 	if r.polled.index > 0 {
-		heap.Remove(&t.polls, int(r.polled.index)-1)
+		heap.Remove(&t.looks.queue, int(r.polled.index)-1)
 	}
 }
 
@@ -50,7 +58,7 @@ func (t *Tailer) poll(r *reader) {
 // pace is how long a reader that is written to all the time waits between two looks.
 // The caller holds mu.
 func (t *Tailer) pace(r *reader) time.Duration {
-	return finder.LookPace(finder.LookEvery(r.in.MaxWait), len(t.polls))
+	return finder.LookPace(finder.LookEvery(r.in.MaxWait), len(t.looks.queue))
 }
 
 // lookEvery is how long the files of all inputs that are written to all the time wait at
@@ -92,10 +100,10 @@ func (t *Tailer) lookSoon(r *reader) {
 // next one of all. The caller holds mu.
 func (t *Tailer) lookAt(r *reader, at moment) {
 	r.own().polled.at = at
-	heap.Push(&t.polls, r)
-	if r.polled.index == 1 && at < t.nextPoll {
+	heap.Push(&t.looks.queue, r)
+	if r.polled.index == 1 && at < t.looks.next {
 		select {
-		case t.tick <- struct{}{}:
+		case t.looks.tick <- struct{}{}:
 		default:
 		}
 	}
@@ -109,7 +117,7 @@ func (t *Tailer) pollLoop(ctx context.Context) {
 		timer.Reset(t.pollDue())
 		select {
 		case <-timer.C:
-		case <-t.tick:
+		case <-t.looks.tick:
 		case <-ctx.Done():
 			return
 		}
@@ -122,16 +130,16 @@ func (t *Tailer) pollDue() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := now()
-	for len(t.polls) > 0 {
-		r := t.polls[0]
+	for len(t.looks.queue) > 0 {
+		r := t.looks.queue[0]
 		if left := r.polled.at.since(now); left > 0 {
-			t.nextPoll = r.polled.at
+			t.looks.next = r.polled.at
 			return left
 		}
-		heap.Pop(&t.polls)
+		heap.Pop(&t.looks.queue)
 		t.readyLocked(r)
 	}
-	t.nextPoll = now.add(time.Hour)
+	t.looks.next = now.add(time.Hour)
 	return time.Hour
 }
 

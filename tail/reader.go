@@ -43,7 +43,7 @@ type busy struct {
 	at       string        // the path of the file; empty: it is that of its generation
 	f        *os.File      // owned by the worker that has its turn
 	z        *contents     // the same; nil: the file is not compressed
-	spare    *list.Element // in Tailer.spares; nil: it is not
+	spare    *list.Element // in Tailer.fds; nil: it is not
 	polled   poll
 	failed   *string   // the error of the last turn; nil: none
 	arrivals *arrivals // nil: all bytes are safe
@@ -314,7 +314,7 @@ func (w *worker) reopen(r *reader) error {
 		return fmt.Errorf("reopen %q: %w", path, errMoved)
 	}
 	w.t.locked(func() { r.own().f = f })
-	w.t.open.Add(1)
+	w.t.fds.open.Add(1)
 	return nil
 }
 
@@ -401,7 +401,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		want = min(want, r.narrow)
 	}
 	r.short = false
-	if most := int64(w.t.sink.Most(r.in.Route)); most < want && !r.unbound {
+	if most := int64(w.t.o.Sink.Most(r.in.Route)); most < want && !r.unbound {
 		want, r.short = most, true
 	}
 	if r.nuls.at > 0 && besideNULs < want && !r.unbound {
@@ -486,7 +486,7 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 		return nil, nil
 	}
 	t := w.t
-	l, err := t.sink.Lease(r.in.Route, want, func() {
+	l, err := t.o.Sink.Lease(r.in.Route, want, func() {
 		t.locked(func() {
 			r.owed.Store(false)
 			t.readyLocked(r)

@@ -49,7 +49,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	switch is {
 	case identity.Same, identity.Continuation:
-		t.resume(r, k.candidate(t.scanNo))
+		t.resume(r, k.candidate(t.scans.no))
 		if looked {
 			t.apply(r, tracker.Moved{})
 		}
@@ -132,6 +132,9 @@ const (
 	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on
 )
 
+// unpacking is who has a place to unpack in, and who waits for one. Guarded by Tailer.mu.
+type unpacking struct{ now, waiting []*reader }
+
 // mayUnpack gives a reader one of the few places in which files are decompressed at the same time.
 // False: none is free, also not one of a reader that has not read on for a while; the reader gets a
 // turn later.
@@ -142,26 +145,26 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	if r.offset != r.z.reached || r.z.moved.IsZero() {
 		r.z.reached, r.z.moved = r.offset, now
 	}
-	if slices.Contains(t.unpacking, r) {
+	if slices.Contains(t.unpack.now, r) {
 		return true
 	}
-	if len(t.unpacking) >= mostUnpacking {
+	if len(t.unpack.now) >= mostUnpacking {
 		stalled := func(o *reader) bool {
 			return o.life.Turn() <= tracker.Queued && (o.stream == nil || !o.stream.busy) && now.Sub(o.z.moved) >= stalledAfter
 		}
-		i := slices.IndexFunc(t.unpacking, stalled)
+		i := slices.IndexFunc(t.unpack.now, stalled)
 		if i < 0 {
-			if !slices.Contains(t.unpackers, r) {
-				t.unpackers = append(t.unpackers, r)
+			if !slices.Contains(t.unpack.waiting, r) {
+				t.unpack.waiting = append(t.unpack.waiting, r)
 			}
 			time.AfterFunc(stalledAfter, func() { t.ready(r) })
 			return false
 		}
-		t.unpacking[i].z.Free()
-		t.unpacking = slices.Delete(t.unpacking, i, i+1)
+		t.unpack.now[i].z.Free()
+		t.unpack.now = slices.Delete(t.unpack.now, i, i+1)
 	}
-	t.unpackers = slices.DeleteFunc(t.unpackers, func(o *reader) bool { return o == r })
-	t.unpacking = append(t.unpacking, r)
+	t.unpack.waiting = slices.DeleteFunc(t.unpack.waiting, func(o *reader) bool { return o == r })
+	t.unpack.now = append(t.unpack.now, r)
 	return true
 }
 
@@ -173,36 +176,36 @@ func (t *Tailer) endUnpacking(r *reader) {
 	}
 	r.z.Free()
 	r.z.moved = time.Time{}
-	i := slices.Index(t.unpacking, r)
+	i := slices.Index(t.unpack.now, r)
 	if i < 0 {
 		return
 	}
-	t.unpacking = slices.Delete(t.unpacking, i, i+1)
-	if len(t.unpackers) > 0 {
-		t.readyLocked(t.unpackers[0])
-		t.unpackers = t.unpackers[1:]
+	t.unpack.now = slices.Delete(t.unpack.now, i, i+1)
+	if len(t.unpack.waiting) > 0 {
+		t.readyLocked(t.unpack.waiting[0])
+		t.unpack.waiting = t.unpack.waiting[1:]
 	}
 }
 
 // settlePacked decides after the first scan on compressed files that had to wait until all
 // plain files were known.
-func (t *Tailer) settlePacked() {
+func (d *discovery) settlePacked() {
 	type outcome struct {
 		path string
 		err  error
 	}
 	var all []outcome
-	t.mu.Lock()
-	if !t.compared {
-		t.compared = true
-		for _, p := range t.surveyedPacked() {
-			t.advance(p)
+	d.mu.Lock()
+	if !d.surveys.compared {
+		d.surveys.compared = true
+		for _, p := range d.surveyedPacked() {
+			d.advance(p)
 			all = append(all, outcome{p.path, p.err})
 		}
 	}
-	t.mu.Unlock()
+	d.mu.Unlock()
 	for _, o := range all {
-		t.tell(o.path, o.err)
+		d.tell(o.path, o.err)
 	}
 }
 
@@ -238,8 +241,8 @@ func (t *Tailer) readWaiting() bool {
 // findPacked looks beside files that disappeared before they were read to their end for compressed
 // copies, which no pattern need match, and at those that were rotated after a file that was read
 // (behind). It forgets lost files that need no more looking for.
-func (t *Tailer) findPacked(in *input) {
-	t.mu.Lock()
+func (d *discovery) findPacked(in *input) {
+	d.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > freshCopy
@@ -254,26 +257,26 @@ func (t *Tailer) findPacked(in *input) {
 		}
 	}
 	behind := slices.Collect(maps.Values(in.behind))
-	t.mu.Unlock()
+	d.mu.Unlock()
 	for _, path := range append(packedBeside(infos...), behind...) {
 		st, err := statPath(path)
 		if err != nil || !st.regular {
 			continue
 		}
 		busy := false
-		t.locked(func() {
-			busy = in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == t.scanNo
+		d.locked(func() {
+			busy = in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == d.scans.no
 		})
 		if !busy {
-			t.meetStray(in, path)
+			d.meetStray(in, path)
 		}
 	}
-	t.tellLost(in)
+	d.tellLost(in)
 }
 
 // meetStray handles a file beside a lost one that no pattern matches, if it is compressed by its
 // first bytes.
-func (t *Tailer) meetStray(in *input, path string) {
+func (d *discovery) meetStray(in *input, path string) {
 	f, st, err := openFile(path)
 	if err != nil {
 		return
@@ -282,7 +285,7 @@ func (t *Tailer) meetStray(in *input, path string) {
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
 	if how := archive.KindOf(b[:n]); how > archive.Unknown {
-		t.meetPacked(in, path, f, st, how, true)
+		d.meetPacked(in, path, f, st, how, true)
 	}
 }
 
@@ -314,10 +317,10 @@ func packedBeside(infos ...record.FileInfo) (found []string) {
 
 // tellLost logs the files that disappeared and of which no copy was found, after all
 // compressed files were inspected.
-func (t *Tailer) tellLost(in *input) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.compared {
+func (d *discovery) tellLost(in *input) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.surveys.compared {
 		return
 	}
 	for _, p := range in.packed {
@@ -332,16 +335,16 @@ func (t *Tailer) tellLost(in *input) {
 		k.own().toldLost = true
 		info := k.info.Info()
 		if info.Doubted != 0 {
-			t.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
+			d.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
 			continue
 		}
 		left := info.Size - k.position
 		if left <= 0 {
-			t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
+			d.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
 			continue
 		}
-		t.abandoned(k.file(), k.position, left)
-		t.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
+		d.abandoned(k.file(), k.position, left)
+		d.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
 }

@@ -151,7 +151,7 @@ func (t *Tailer) recognise(in *input, s *sample) match {
 	quiet := in.RotateQuiet.D() // so long it may be undecided whether s is a copy
 	t.mu.Lock()
 	in.claim(s.f.Name(), s.node, s.handle)
-	same, alike, named := in.sameFile(s, t.scanNo), in.alike(s, t.scanNo), t.namesakes(in, s)
+	same, alike, named := in.sameFile(s, t.scans.no), in.alike(s, t.scans.no), t.namesakes(in, s)
 	doubt := in.suspect[s.node]
 	t.mu.Unlock()
 	if same != nil {
@@ -211,7 +211,7 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 	defer t.mu.Unlock()
 	for _, c := range compared {
 		if c.intact && c.k.reader == c.reader {
-			c.k.intact = uint32(t.scanNo)
+			c.k.intact = uint32(t.scans.no)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.scans == 0:
+	case t.scans.done == 0:
 		return nil, errUnscanned
 	case unclear != nil:
 		return nil, unclear

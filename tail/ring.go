@@ -19,6 +19,17 @@ const (
 	mostSpare = 32
 )
 
+// turns is which readers wait for a turn, and who gives them. Guarded by Tailer.mu.
+type turns struct {
+	ring    []*reader // that wait for a worker
+	work    sync.Cond // notified when there is one
+	ended   sync.Cond // notified after every turn and every scan, and when a worker ends
+	workers workers
+	stopped bool // the workers end after their turns
+	tracker tracker.Tracker
+	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
+}
+
 // workers counts those who give turns. Guarded by Tailer.mu.
 type workers struct {
 	all   int
@@ -39,10 +50,10 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 			return
 		}
 		t.mu.Lock()
-		stuck := len(t.ring) > 0 && t.workers.turns == turns && t.workers.all < runtime.GOMAXPROCS(0)+mostSpare
-		turns = t.workers.turns
+		stuck := len(t.turns.ring) > 0 && t.turns.workers.turns == turns && t.turns.workers.all < runtime.GOMAXPROCS(0)+mostSpare
+		turns = t.turns.workers.turns
 		if stuck {
-			t.workers.all++
+			t.turns.workers.all++
 			all.Go(t.workLoop)
 		}
 		t.mu.Unlock()
@@ -56,17 +67,17 @@ func (t *Tailer) workLoop() {
 	for {
 		t.mu.Lock()
 		var r *reader
-		for !t.stopped {
-			if r = t.nextTurn(); r != nil || t.workers.idle >= runtime.GOMAXPROCS(0) {
+		for !t.turns.stopped {
+			if r = t.nextTurn(); r != nil || t.turns.workers.idle >= runtime.GOMAXPROCS(0) {
 				break
 			}
-			t.workers.idle++
-			t.work.Wait()
-			t.workers.idle--
+			t.turns.workers.idle++
+			t.turns.work.Wait()
+			t.turns.workers.idle--
 		}
-		if r == nil || t.stopped {
-			t.workers.all--
-			t.turned.Broadcast()
+		if r == nil || t.turns.stopped {
+			t.turns.workers.all--
+			t.turns.ended.Broadcast()
 			t.mu.Unlock()
 			return
 		}
@@ -74,7 +85,7 @@ func (t *Tailer) workLoop() {
 		r.own()
 		w.adapt(r)
 		w.job = t.jobOf(r)
-		todo := t.tracker.Apply(&r.life, tracker.Taken{})[0]
+		todo := t.turns.tracker.Apply(&r.life, tracker.Taken{})[0]
 		t.mu.Unlock()
 		next, failed := closed, "" // without a case below: the file is dropped
 		switch todo {
@@ -97,12 +108,12 @@ func (t *Tailer) workLoop() {
 // apply gives an event about the file of a reader to the tracker, and carries out what follows. The
 // caller holds mu.
 func (t *Tailer) apply(r *reader, e tracker.Event) {
-	for _, a := range t.tracker.Apply(&r.life, e) {
+	for _, a := range t.turns.tracker.Apply(&r.life, e) {
 		switch a {
 		case tracker.Enqueue:
 			t.inUse(r)
-			t.ring = append(t.ring, r)
-			t.work.Signal()
+			t.turns.ring = append(t.turns.ring, r)
+			t.turns.work.Signal()
 		case tracker.Spare:
 			t.atRest(r)
 		case tracker.Plan:
@@ -116,7 +127,7 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 		case tracker.Close:
 			t.letGo(r)
 		case tracker.AllDrained:
-			close(t.rests)
+			close(t.turns.rests)
 		}
 	}
 }
@@ -134,8 +145,8 @@ func (t *Tailer) ready(r *reader) { t.locked(func() { t.readyLocked(r) }) }
 func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	defer t.turned.Broadcast()
-	t.workers.turns++
+	defer t.turns.ended.Broadcast()
+	t.turns.workers.turns++
 	defer t.noteEnd()
 	r.failed = nil
 	if failed != "" {

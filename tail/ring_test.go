@@ -40,5 +40,5 @@ func TestSpareWorkers(t *testing.T) {
 		defer w.boxed.mu.Unlock()
 		return len(w.boxed.refused) == 4
 	})
-	w.await("spare workers to go", func() bool { return w.tailer.workers.all <= runtime.GOMAXPROCS(0) })
+	w.await("spare workers to go", func() bool { return w.tailer.turns.workers.all <= runtime.GOMAXPROCS(0) })
 }

@@ -126,7 +126,7 @@ func TestRotatedBeforeSeen(t *testing.T) {
 	w := newWorld(t)
 	must(t, os.WriteFile(w.path("old.log.1"), []byte("of another time\n"), 0o644))
 	w.start()
-	w.await("events", func() bool { return w.tailer.scans > 1 && w.tailer.watch.Covers(w.path("a.log")) })
+	w.await("events", func() bool { return w.tailer.scans.done > 1 && w.tailer.watch.Covers(w.path("a.log")) })
 	var want []string
 	line := func(f *os.File, what string, n int) {
 		want = append(want, fmt.Sprintf("%s of %d", what, n))

@@ -427,10 +427,10 @@ var commands = map[string]func(s *script, a []string) error{
 	},
 	"scan": func(s *script, a []string) error { // all names are looked at once
 		s.tailer.mu.Lock()
-		next := s.tailer.scanNo + 1
+		next := s.tailer.scans.no + 1
 		s.tailer.mu.Unlock()
 		s.tailer.rescanSoon()
-		s.await("a scan", func() bool { return s.tailer.scans >= next })
+		s.await("a scan", func() bool { return s.tailer.scans.done >= next })
 		return nil
 	},
 	"told": func(s *script, a []string) error { // WORD…: it is logged sooner or later

@@ -181,7 +181,7 @@ func (t *Tailer) Refused() bool {
 func (t *Tailer) Scanned() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.scans > 0
+	return t.scans.done > 0
 }
 
 // arrivals is how large a file was when, as long as bytes of then are not safe: how long the oldest

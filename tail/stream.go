@@ -66,7 +66,7 @@ func (t *Tailer) joinStream(r *reader) {
 	s.files = append(s.files, r)
 	r.own().joint = &joint{stream: s}
 	if r.offset == 0 {
-		r.seeks = max(t.scanNo, 1)
+		r.seeks = max(t.scans.no, 1)
 	}
 }
 
@@ -93,10 +93,10 @@ func (t *Tailer) leaveStream(r *reader) {
 // nextTurn takes the next reader from the queue; nil: there is none. One whose stream is busy is
 // set aside until that turn ends. The caller holds mu.
 func (t *Tailer) nextTurn() *reader {
-	for len(t.ring) > 0 {
-		r := t.ring[0]
-		t.ring[0] = nil
-		t.ring = t.ring[1:]
+	for len(t.turns.ring) > 0 {
+		r := t.turns.ring[0]
+		t.turns.ring[0] = nil
+		t.turns.ring = t.turns.ring[1:]
 		switch s := r.stream; {
 		case s == nil:
 			return r
@@ -123,9 +123,9 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 			t.readyLocked(o)
 		}
 	}
-	t.ring = append(t.ring, s.waiting...)
+	t.turns.ring = append(t.turns.ring, s.waiting...)
 	for range s.waiting {
-		t.work.Signal()
+		t.turns.work.Signal()
 	}
 	s.waiting = nil
 }
@@ -180,7 +180,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		return nil, false
 	case r.size == 0: // it has no bytes yet
 		return nil, false
-	case t.scans < r.seeks: // a scan may still find the file before it
+	case t.scans.done < r.seeks: // a scan may still find the file before it
 		return nil, true
 	}
 	o, doubted := r.in.predecessor(r)
@@ -191,7 +191,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		t.endWait(r)
 		return nil, false
 	case o != r.asks:
-		r.asks, r.asked, r.sure = o, time.Now(), t.scanNo+1
+		r.asks, r.asked, r.sure = o, time.Now(), t.scans.no+1
 		t.rescanSoon()
 		t.readyLocked(o)
 		return nil, true
@@ -200,7 +200,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.ago() < soon
-	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans >= r.sure); {
+	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
 	case open && left:
@@ -296,7 +296,7 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	if r.lent != nil || !t.o.Once || !r.hasLeft() {
 		return r.lent != nil
 	}
-	return t.scans == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
+	return t.scans.done == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
 		before, _ := r.in.predecessor(o)
 		return o.seeks > 0 && before == r
 	})
@@ -319,7 +319,7 @@ func (t *Tailer) stepBack(r *reader) {
 	if o == nil {
 		return
 	}
-	r.lent, o.carry, o.seeks, o.asks = nil, nil, max(t.scans, 1), nil
+	r.lent, o.carry, o.seeks, o.asks = nil, nil, max(t.scans.done, 1), nil
 	o.forgetRecord()
 	o.settled = 0
 	t.stepBack(o)

@@ -5,14 +5,12 @@
 package tail
 
 import (
-	"container/list"
 	"context"
 	"iter"
 	"log/slog"
 	"os"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -123,97 +121,79 @@ type Options struct {
 // use.
 type Tailer struct {
 	o     Options
-	sink  Sink
 	watch *finder.Watcher
-	open  atomic.Int64   // descriptors held
+	find  *discovery
 	stamp record.BatchID // see record.Chunk; of this run
 	taps  taps
 	late  lately
 	size  func(int64) int64 // nil but in tests, see stat
 
-	mu       sync.Mutex
-	inputs   []*input          // replaced only by the goroutine that discovers
-	former   map[string]*input // by name: those that are no longer there
-	era      uint64            // of inputs: how often they were replaced
-	byName   map[string]*files // of every input that there was
-	byPath   *index.Groups[string, reader]
-	ring     []*reader // readers that wait for a worker
-	work     sync.Cond
-	workers  workers
-	stopped  bool
-	tracker  tracker.Tracker
-	rests    chan struct{} // not nil: only deleted files are read, and it is closed when none is left
-	polls    pollQueue
-	nextPoll moment    // when pollLoop looks at polls by itself
-	silent   silence   // see unheard
-	spares   list.List // of readers that could do without their descriptor, the one that rests longest first
-	most     int       // descriptors to hold now
-	turns    bool      // it was told that they are too few
+	mu sync.Mutex // guards what follows
+	registry
+	turns    turns
+	looks    looks
+	fds      descriptors
+	scans    scans
+	news     news
+	surveys  surveys
+	unpack   unpacking
+	lates    []*known // with what was read last before they were truncated, the oldest first
 	told     map[subject]complaint
-	fresh    []string             // paths at which events told of another file
-	crowd    int                  // files from which on new names are looked at by themselves
-	renames  []finder.Rename      // that events told of since the last scan
-	scanNo   uint64               // of the scan under way, or of the last one
-	began    [mostBegan]time.Time // when the last scans began, by their numbers
-	scans    uint64               // that were completed
-	lates    []*known             // with what was read last before they were truncated, the oldest first
-	turned   sync.Cond            // told after every turn and every scan, and when a worker ends
+	reload   reload
+	finished chan struct{} // Once: every reader has come to its end, see noteEnd
+}
 
-	tick chan struct{} // the poll queue has a new first
-	scan chan struct{} // a rescan is wanted
-	own  *finder.Own   // what is never read
+// registry holds the inputs and their files.
+type registry struct {
+	inputs []*input          // replaced only by the goroutine that discovers
+	former map[string]*input // by name: those that are no longer there
+	era    uint64            // of inputs: how often they were replaced
+	byName map[string]*files // of every input that there was
+	byPath *index.Groups[string, reader]
+}
 
-	origins finder.Origins // of the goroutine that discovers
-	led     led            // of the goroutine that discovers
-	taking  finder.Cost    // of files that the scan has taken up; of the goroutine that discovers
-	weighed int64          // bytes that Known was told of last; of the goroutine that discovers
-	stirred uint64         // the last scan that has found that names had changed; of the goroutine that discovers
+// scans says which scan is under way, and which have ended. Its channel is for any goroutine.
+type scans struct {
+	no     uint64               // of the scan under way, or of the last one
+	began  [mostBegan]time.Time // when the last scans began, by their numbers
+	done   uint64               // how many were completed
+	wanted chan struct{}        // a scan is wanted before the next periodic one
+}
 
-	survey    chan struct{} // there is something in surveys
-	surveys   []*packed     // to be looked through
-	surveying int           // these, and the one that is being looked through
-	compared  bool          // they may be compared with what is known: the first scan has found it
-	unpacking []*reader     // that have a place to unpack in
-	unpackers []*reader     // that wait for one
-
-	done chan struct{} // Once: every reader has come to its end, see noteEnd
-
-	changes chan *Change
-	ended   chan struct{} // closed when no change is taken any more
+// news is what events tell that the goroutine that discovers has still to look at.
+type news struct {
+	fresh   []string        // paths at which events told of another file
+	crowd   int             // files from which on new names are looked at by themselves
+	renames []finder.Rename // that events told of since the last scan
 }
 
 // New returns a tailer that has read what the journal remembers of its inputs. The error is one of
 // the settings of an input. Run must be called.
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
-		o: o, sink: o.Sink, stamp: record.BatchID(uuid.New()),
-		byName: make(map[string]*files),
-		byPath: newPaths(),
-		told:   make(map[subject]complaint),
-		tick:   make(chan struct{}, 1),
-		scan:   make(chan struct{}, 1),
-		survey: make(chan struct{}, 1),
-		done:   make(chan struct{}, 1),
-		most:   allowed(o.OpenFiles),
-		own:    newOwn(o),
-		crowd:  crowd,
-
-		workers: workers{all: runtime.GOMAXPROCS(0)},
-
-		former:  make(map[string]*input),
-		changes: make(chan *Change),
-		ended:   make(chan struct{}),
+		o: o, stamp: record.BatchID(uuid.New()),
+		registry: registry{former: make(map[string]*input), byName: make(map[string]*files), byPath: newPaths()},
+		turns:    turns{workers: workers{all: runtime.GOMAXPROCS(0)}},
+		looks:    looks{tick: make(chan struct{}, 1)},
+		fds:      descriptors{most: allowed(o.OpenFiles)},
+		scans:    scans{wanted: make(chan struct{}, 1)},
+		news:     news{crowd: crowd},
+		surveys:  surveys{wanted: make(chan struct{}, 1)},
+		told:     make(map[subject]complaint),
+		reload:   reload{changes: make(chan *Change), ended: make(chan struct{})},
+		finished: make(chan struct{}, 1),
 	}
-	t.work.L, t.turned.L = &t.mu, &t.mu
+	t.turns.work.L, t.turns.ended.L = &t.mu, &t.mu
 	t.watch = finder.NewWatcher(listener{t}, o.Logger)
+	t.find = &discovery{Tailer: t, own: newOwn(o)}
 	for _, i := range o.Inputs {
 		in, err := newInput(i)
 		if err != nil {
 			return nil, err
 		}
-		t.remind(in)
+		t.find.remind(in)
 		t.inputs, t.byName[in.Name] = append(t.inputs, in), in.files
-		t.weigh()
+		t.find.weigh()
 	}
 	t.watch.Rest(lookEvery(t.inputs))
 	return t, nil
@@ -232,15 +212,15 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	defer t.stop()
 	defer cancel()
 	// All of these are started here, ended by ctx or stop, and awaited above.
-	for range t.workers.all {
+	for range t.turns.workers.all {
 		all.Go(t.workLoop)
 	}
 	all.Go(func() { t.relieve(ctx, &all) })
 	all.Go(func() { t.pollLoop(ctx) })
 	all.Go(func() { t.watch.Loop(ctx) })
 	all.Go(func() { t.surveyLoop(ctx) })
-	t.discover(ctx)
-	close(t.ended)
+	t.find.discover(ctx)
+	close(t.reload.ended)
 	if ctx.Err() != nil {
 		t.readRests(rest)
 	}
@@ -248,8 +228,8 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 
 // stop ends the workers after their turns.
 func (t *Tailer) stop() {
-	t.locked(func() { t.stopped = true })
-	t.work.Broadcast()
+	t.locked(func() { t.turns.stopped = true })
+	t.turns.work.Broadcast()
 }
 
 // locked calls do while it holds mu.
@@ -262,9 +242,9 @@ func (t *Tailer) locked(do func()) {
 // noteEnd tells discover that a run --once may have nothing left to do. The caller holds
 // mu.
 func (t *Tailer) noteEnd() {
-	if t.o.Once && t.scans > 0 && !t.isBusy() {
+	if t.o.Once && t.scans.done > 0 && !t.isBusy() {
 		select {
-		case t.done <- struct{}{}:
+		case t.finished <- struct{}{}:
 		default:
 		}
 	}
@@ -272,14 +252,14 @@ func (t *Tailer) noteEnd() {
 
 // isBusy reports whether a run --once has something to read or to look through. The
 // caller holds mu.
-func (t *Tailer) isBusy() bool { return t.surveying > 0 || t.tracker.Unread() > 0 }
+func (t *Tailer) isBusy() bool { return t.surveys.left > 0 || t.turns.tracker.Unread() > 0 }
 
 // Resting reports that no reader has a turn or waits for one: all are at the end of their
 // files, or wait for room.
 func (t *Tailer) Resting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.scans == 0 || t.surveying > 0 {
+	if t.scans.done == 0 || t.surveys.left > 0 {
 		return false
 	}
 	for _, in := range t.inputs {
@@ -336,21 +316,21 @@ const (
 const weighStep = 1 << 20
 
 // weigh estimates how much memory the facts about files take, and calls Known if this has changed
-// enough since the last call. The goroutine that discovers calls it.
-func (t *Tailer) weigh() {
-	if t.o.Known == nil {
+// enough since the last call.
+func (d *discovery) weigh() {
+	if d.o.Known == nil {
 		return
 	}
 	read, all := 0, 0
-	t.locked(func() {
-		read = t.files()
-		for in := range t.everyInput {
+	d.locked(func() {
+		read = d.files()
+		for in := range d.everyInput {
 			all += in.known.Len()
 		}
 	})
 	bytes := int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered
-	if change := bytes - t.weighed; change >= weighStep || change <= -weighStep {
-		t.weighed = bytes
-		t.o.Known(bytes)
+	if change := bytes - d.weighed; change >= weighStep || change <= -weighStep {
+		d.weighed = bytes
+		d.o.Known(bytes)
 	}
 }

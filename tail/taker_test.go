@@ -187,7 +187,7 @@ func (k *taker) Put(p *record.Payload) {
 	k.changed.Broadcast()
 	k.mu.Unlock()
 	if t := k.tailer.Load(); t != nil {
-		t.turned.Broadcast()
+		t.turns.ended.Broadcast()
 	}
 }
 

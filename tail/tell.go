@@ -56,7 +56,7 @@ type complaint struct {
 // mu.
 func (t *Tailer) forgive() {
 	for about, c := range t.told {
-		if c.scan < t.scanNo && (about.input == "" || !t.byPath.Has(about.path)) {
+		if c.scan < t.scans.no && (about.input == "" || !t.byPath.Has(about.path)) {
 			delete(t.told, about)
 		}
 	}
@@ -72,14 +72,14 @@ func (t *Tailer) tell(path string, err error) { t.tellOf(subject{path: path}, er
 func (t *Tailer) tellOf(about subject, err error, first bool) {
 	t.mu.Lock()
 	was := t.told[about].why
-	if first && was != "" && t.told[about].scan == t.scanNo {
+	if first && was != "" && t.told[about].scan == t.scans.no {
 		t.mu.Unlock()
 		return
 	}
 	now := ""
 	if err != nil {
 		now = err.Error()
-		t.told[about] = complaint{now, fixOf(err), t.scanNo, isFile(err)}
+		t.told[about] = complaint{now, fixOf(err), t.scans.no, isFile(err)}
 	} else {
 		delete(t.told, about)
 	}

@@ -37,9 +37,9 @@ func TestFoundAndStopped(t *testing.T) {
 		w.appendTo(fmt.Sprintf("%d.log", i), want[i]+"\n")
 	}
 	w.start()
-	w.await("a scan", func() bool { return w.tailer.scans > 0 })
+	w.await("a scan", func() bool { return w.tailer.scans.done > 0 })
 	w.stop()
-	w.await("the stop", func() bool { return w.tailer.rests != nil })
+	w.await("the stop", func() bool { return w.tailer.turns.rests != nil })
 	close(gate) // who has a turn ends it, and there are no others
 	w.shut()
 	for i := range files {

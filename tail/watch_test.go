@@ -58,7 +58,7 @@ func TestLinkLedElsewhereDuringAScan(t *testing.T) {
 		must(t, os.WriteFile(w.path("current/a.log"), []byte(folder+"\n"), 0o644))
 		st, err := statPath(w.path("current/a.log"))
 		must(t, err)
-		return tailer.leads(w.path("current/a.log"), st.node)
+		return tailer.find.leads(w.path("current/a.log"), st.node)
 	}
 	for _, folder := range []string{"run0", "run1"} {
 		if real, want := find(folder), w.path(folder+"/a.log"); real != want {

@@ -304,7 +304,7 @@ func (w *world) await(what string, is func() bool) bool {
 		t.mu.Lock()
 		late = true
 		t.mu.Unlock()
-		t.turned.Broadcast()
+		t.turns.ended.Broadcast()
 	})
 	defer bell.Stop()
 	t.mu.Lock()
@@ -314,7 +314,7 @@ func (w *world) await(what string, is func() bool) bool {
 			w.t.Errorf("waited in vain for %s; files:\n%s", what, strings.Join(t.states(), "\n"))
 			return false
 		}
-		t.turned.Wait()
+		t.turns.ended.Wait()
 	}
 	return true
 }
@@ -326,10 +326,10 @@ func (w *world) look() {
 	t := w.tailer
 	for range 2 { // it takes two scans to miss a file
 		t.mu.Lock()
-		next := t.scanNo + 1
+		next := t.scans.no + 1
 		t.mu.Unlock()
 		t.rescanSoon()
-		w.await("a scan", func() bool { return t.scans >= next })
+		w.await("a scan", func() bool { return t.scans.done >= next })
 	}
 	t.mu.Lock()
 	for _, r := range t.all() {
@@ -377,7 +377,7 @@ func (w *world) decided() {
 }
 
 func (t *Tailer) undecided() bool {
-	if t.surveying > 0 {
+	if t.surveys.left > 0 {
 		return true
 	}
 	for _, in := range t.inputs {
