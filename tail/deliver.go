@@ -43,7 +43,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 		out.Stamp = w.t.stamp
 	}
 	out.Pieces = appendPieces(out.Pieces, c, r.file, cover.Start)
-	w.tap(r, out)
+	w.t.taps.Offer(r.in.Name, r.file, r.info.Path, out)
 	if direct {
 		lease.Seal(out)
 	} else {

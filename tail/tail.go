@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/tap"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -124,7 +125,7 @@ type Tailer struct {
 	watch *finder.Watcher
 	find  *discovery
 	stamp record.BatchID // see record.Chunk; of this run
-	taps  taps
+	taps  tap.Taps
 	late  lately
 	size  func(int64) int64 // nil but in tests, see stat
 
@@ -206,7 +207,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.closeFiles()
-	defer t.taps.end()
+	defer t.taps.End()
 	defer t.watch.Close()
 	defer all.Wait()
 	defer t.stop()

@@ -1,4 +1,7 @@
-package tail
+// Package tap promises that somebody can watch the records of inputs as they are handed
+// over, and that nobody waits for it: a tap takes copies, and what its reader does not
+// fetch in time is dropped from the tap, and counted, and delivered all the same.
+package tap
 
 import (
 	"bytes"
@@ -15,22 +18,22 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// A tap shows somebody the records of inputs as they are handed over. It takes
-// copies and never makes anybody wait: what its reader does not fetch in time is
-// dropped from the tap, and counted, and delivered all the same.
+// Most is how many taps there can be at a time: each may hold room bytes, one chunk
+// of each worker and the chunk at hand, which limits.memory does not count.
+const Most = 4
 
-// MaxTaps is how many taps there can be at a time: each may hold tapRoom bytes
-// and one chunk, which limits.memory does not count.
-const MaxTaps = 4
+const (
+	room   = 4 << 20
+	chunks = 1 << 13 // that a tap holds at most, however small they are
+)
 
-const tapRoom = 4 << 20
+// ErrTooMany says that there are Most taps already.
+var ErrTooMany = errors.New("too many taps are open")
 
-// ErrTaps says that there are MaxTaps taps already.
-var ErrTaps = errors.New("too many taps are open")
-
-// taps are the taps that are open.
-type taps struct {
-	on    atomic.Pointer[map[string][]*Tap] // by input; nil: nobody taps
+// Taps are the taps that are open. Its methods are safe for concurrent use. The zero
+// Taps has none.
+type Taps struct {
+	on    atomic.Pointer[map[string][]*Tap] // by input; nil: there is none
 	mu    sync.Mutex
 	all   []*Tap
 	ended bool
@@ -38,42 +41,32 @@ type taps struct {
 
 // Tap is one of them. Next and Close are for one goroutine.
 type Tap struct {
-	room   *taps
-	inputs []string
-
-	mu      sync.Mutex
-	queue   []*passing
-	held    int // bytes in queue, and of the chunk at hand
-	dropped uint64
-	ended   bool
-	news    chan struct{}
+	of      *Taps
+	inputs  []string
+	queue   chan *passing // closed when no more comes
+	held    atomic.Int64  // bytes in queue, and of the chunk at hand
+	dropped atomic.Uint64
 }
 
-// Tap opens a tap on the records of these inputs; a name that no input has gives no records. The
-// error is ErrTaps if too many taps are open. The caller closes the tap.
-func (t *Tailer) Tap(inputs ...string) (*Tap, error) {
-	x := &t.taps
+// Open opens a tap on the records of these inputs; a name that no input has gives no records. The
+// error is ErrTooMany if there are Most. The caller closes the tap.
+func (x *Taps) Open(inputs ...string) (*Tap, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.all) >= MaxTaps {
-		return nil, ErrTaps
+	if len(x.all) >= Most {
+		return nil, ErrTooMany
 	}
-	p := &Tap{room: x, inputs: inputs, ended: x.ended, news: make(chan struct{}, 1)}
+	p := &Tap{of: x, inputs: inputs, queue: make(chan *passing, chunks)}
+	if x.ended {
+		close(p.queue)
+	}
 	x.all = append(x.all, p)
 	x.publish()
 	return p, nil
 }
 
-// Inputs returns the inputs of the tailer as they were configured, in their order.
-func (t *Tailer) Inputs() (all []Input) {
-	for _, in := range t.inputsNow() {
-		all = append(all, in.Input)
-	}
-	return all
-}
-
-// publish updates the list of taps that workers read. The caller holds mu.
-func (x *taps) publish() {
+// publish updates the list of taps that Offer reads. The caller holds mu.
+func (x *Taps) publish() {
 	if len(x.all) == 0 {
 		x.on.Store(nil)
 		return
@@ -89,23 +82,54 @@ func (x *taps) publish() {
 	x.on.Store(&by)
 }
 
-// end marks every tap as ended and wakes its reader, because no more chunks are handed over. Chunks
-// that are queued can still be fetched.
-func (x *taps) end() {
+// End says that nothing is offered any more: the reader of a tap gets what is queued, and then
+// io.EOF. No Offer may be under way or follow.
+func (x *Taps) End() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ended = true
 	for _, p := range x.all {
-		p.mu.Lock()
-		p.ended = true
-		p.mu.Unlock()
-		p.ring()
+		close(p.queue)
 	}
 }
 
-// Close ends a tap: it gets no more records, and the worker that reads no longer copies any for it.
+// Offer shows a chunk that is about to be handed over to the taps on an input. file and path say
+// where it is from. Nothing of the chunk is kept.
+func (x *Taps) Offer(input string, file record.File, path string, c *record.Chunk) {
+	by := x.on.Load()
+	if by == nil {
+		return
+	}
+	for _, p := range (*by)[input] {
+		p.offer(file, path, c)
+	}
+}
+
+// offer queues a copy of a chunk, or, if the tap holds as much as it may, counts its records as
+// dropped: the worker never waits.
+func (p *Tap) offer(file record.File, path string, c *record.Chunk) {
+	if p.held.Load() < room {
+		of := &passing{
+			format: c.Route.Format, file: file, path: path,
+			body: bytes.Clone(c.Body), lens: bytes.Clone(c.Lens), stamp: c.Stamp,
+		}
+		for _, x := range c.Pieces {
+			of.pieces = append(of.pieces, x.Span)
+		}
+		p.held.Add(int64(len(of.body)))
+		select {
+		case p.queue <- of:
+			return
+		default:
+			p.held.Add(-int64(len(of.body)))
+		}
+	}
+	p.dropped.Add(uint64(c.Records))
+}
+
+// Close ends a tap: it gets no more records, and nobody copies any for it.
 func (p *Tap) Close() {
-	x := p.room
+	x := p.of
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.all = slices.DeleteFunc(x.all, func(o *Tap) bool { return o == p })
@@ -113,78 +137,27 @@ func (p *Tap) Close() {
 }
 
 // Dropped returns how many records were not shown because they were not fetched in time.
-func (p *Tap) Dropped() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.dropped
-}
+func (p *Tap) Dropped() uint64 { return p.dropped.Load() }
 
 // Next waits for the next chunk of records, and calls each with every record of it. It returns an
-// error of each, io.EOF when the tailer has ended and all chunks were shown, or the error of ctx.
+// error of each, io.EOF when nothing more comes, or the error of ctx if that has ended and nothing
+// is queued.
 func (p *Tap) Next(ctx context.Context, each func(*Passed) error) error {
-	for {
-		p.mu.Lock()
-		if len(p.queue) > 0 {
-			c := p.queue[0]
-			p.queue = p.queue[1:]
-			p.mu.Unlock()
-			err := c.each(each)
-			p.mu.Lock()
-			p.held -= len(c.body)
-			p.mu.Unlock()
-			return err
-		}
-		ended := p.ended
-		p.mu.Unlock()
-		if ended {
-			return io.EOF
-		}
+	var c *passing
+	select {
+	case c = <-p.queue:
+	default:
 		select {
-		case <-p.news:
+		case c = <-p.queue:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-}
-
-// ring wakes Next.
-func (p *Tap) ring() {
-	select {
-	case p.news <- struct{}{}:
-	default:
+	if c == nil {
+		return io.EOF
 	}
-}
-
-// tap offers a chunk that is about to be handed over to the taps on its input.
-func (w *worker) tap(r *reader, c *record.Chunk) {
-	by := w.t.taps.on.Load()
-	if by == nil {
-		return
-	}
-	for _, p := range (*by)[r.in.Name] {
-		p.offer(r, c)
-	}
-}
-
-// offer queues a copy of a chunk, or, if the tap holds tapRoom bytes, counts its records as
-// dropped: the worker never waits.
-func (p *Tap) offer(r *reader, c *record.Chunk) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.held >= tapRoom {
-		p.dropped += uint64(c.Records)
-		return
-	}
-	of := &passing{
-		format: c.Route.Format, file: r.file, path: r.info.Path,
-		body: bytes.Clone(c.Body), lens: bytes.Clone(c.Lens), stamp: c.Stamp,
-	}
-	for _, x := range c.Pieces {
-		of.pieces = append(of.pieces, x.Span)
-	}
-	p.held += len(of.body)
-	p.queue = append(p.queue, of)
-	p.ring()
+	defer p.held.Add(-int64(len(c.body)))
+	return c.each(each)
 }
 
 // Passed is a record that was handed over, or a block of them in Avro.
