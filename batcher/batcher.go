@@ -265,21 +265,3 @@ func (b *Batcher) age() {
 		}
 	}
 }
-
-// sealOld seals the blocks in which a record has waited for MaxWait, and wakes readers that would
-// get a lease now. It returns how long it is until it should be called again.
-func (b *Batcher) sealOld() time.Duration {
-	b.mu.Lock()
-	now := time.Now()
-	wait, wake := b.wakeForgotten(now)
-	defer call(wake)
-	defer b.mu.Unlock()
-	for _, blk := range b.open {
-		if left := blk.due.Sub(now); left <= 0 {
-			b.seal(blk)
-		} else if left < wait {
-			wait = left
-		}
-	}
-	return wait
-}

@@ -123,7 +123,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	blk.data = append(blk.data, c.Body...)
 	blk.note(c)
 	b.count(blk, 2*int64(cap(blk.data)+len(blk.prefix))+blk.notes())
-	if alone || blk.room() <= 0 || ln.MaxRecords > 0 && blk.records >= ln.MaxRecords {
+	if alone || blk.isFull() {
 		b.seal(blk)
 	}
 	b.boundOpen(blk)
@@ -181,23 +181,6 @@ func (b *Batcher) begin(blk *block, prefix []byte) {
 
 // size is that of the body.
 func (blk *block) size() int { return len(blk.prefix) + len(blk.data) }
-
-// room returns how many more bytes make the block full: 0 or less if it is, but for so little that a
-// read of it would cost more than it brings.
-func (blk *block) room() int {
-	most := blk.lane.most()
-	return most - most/32 - blk.size()
-}
-
-// takes reports whether a chunk can be appended to the block: it fits, has the same prefix (such
-// as an Avro header), and no count exceeds its limit.
-func (blk *block) takes(c *record.Chunk) bool {
-	ln := blk.lane
-	return blk.size()+len(c.Body) <= ln.most() &&
-		bytes.Equal(blk.prefix, c.Prefix) &&
-		(ln.MaxRecords == 0 || blk.records+c.Records <= ln.MaxRecords) &&
-		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
-}
 
 // note adds the ranges, record counts and lengths of the chunk to those of the block. A first
 // range that continues the last one of the block extends that, unless the lengths of records are
@@ -267,45 +250,6 @@ func (b *Batcher) count(blk *block, cost int64) {
 }
 
 func (blk *block) notes() int64 { return notes(blk.cover, blk.pieces, blk.lens) }
-
-// sealFor seals one open block to make room for a route when memory is short: the largest of all if
-// the open blocks hold much of the memory, otherwise the largest of this route. To seal a foreign
-// block each time would make all bodies small when many routes want memory. The caller holds mu.
-func (b *Batcher) sealFor(ln *lane) {
-	var largest, own *block
-	open := int64(0) // memory of all open blocks
-	for _, blk := range b.open {
-		open += blk.cost
-		if largest == nil || len(blk.data) > len(largest.data) {
-			largest = blk
-		}
-		if blk.lane == ln && (own == nil || len(blk.data) > len(own.data)) {
-			own = blk
-		}
-	}
-	switch {
-	case largest == nil:
-	case open > b.memory.limit/4 || b.live < 2:
-		b.seal(largest)
-	case own != nil:
-		b.seal(own)
-	}
-}
-
-// seal removes a block from the open ones and queues it for compression. The caller holds mu.
-func (b *Batcher) seal(blk *block) {
-	delete(b.open, blk.key)
-	b.opened -= cap(blk.data)
-	blk.lane.last = len(blk.data)
-	if blk.lane.filling == blk {
-		blk.lane.filling = nil
-	}
-	if blk.pooled { // a buffer of full size, which counts as in use until it is compressed
-		blk.out = true
-		b.rawOut++
-	}
-	b.enqueue(blk)
-}
 
 // enqueue queues a block for compression and counts it as a payload in hand of its route. The caller
 // holds mu.

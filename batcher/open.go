@@ -1,5 +1,21 @@
 package batcher
 
+import (
+	"bytes"
+	"time"
+
+	"kusto-agent/internal/record"
+)
+
+// An open block is sealed, and leaves, for one of these reasons:
+//
+//	full     it has what a payload may have (isFull), or its record must be alone (Append)
+//	passed   what comes next cannot be added (takes), or comes in a block of its own (Seal)
+//	old      a record in it has waited for MaxWait (sealOld)
+//	crowded  more is read than sent, and the open ones take much memory (boundOpen)
+//	needed   a reader found no memory, and this is the one to release (sealFor)
+//	ended    its settings change (SetRoutes), or no more records come (Flush)
+//
 // Where more is read than is sent, hundreds of routes can each have a payload in the making. Few are
 // kept open: readers that add to one get room first (see wakeFitting), what was read last is read up to
 // the end of the payload (see Most), and while readers wait for room the payload to which nothing came
@@ -37,4 +53,83 @@ func (b *Batcher) longestUntouched(blk *block) (old *block) {
 		}
 	}
 	return old
+}
+
+// room returns how many more bytes make the block full: 0 or less if it is, but for so little that a
+// read of it would cost more than it brings.
+func (blk *block) room() int {
+	most := blk.lane.most()
+	return most - most/32 - blk.size()
+}
+
+// isFull reports whether no more records are added to the block.
+func (blk *block) isFull() bool {
+	return blk.room() <= 0 || blk.lane.MaxRecords > 0 && blk.records >= blk.lane.MaxRecords
+}
+
+// takes reports whether a chunk can be appended to the block: it fits, has the same prefix (such
+// as an Avro header), and no count exceeds its limit.
+func (blk *block) takes(c *record.Chunk) bool {
+	ln := blk.lane
+	return blk.size()+len(c.Body) <= ln.most() &&
+		bytes.Equal(blk.prefix, c.Prefix) &&
+		(ln.MaxRecords == 0 || blk.records+c.Records <= ln.MaxRecords) &&
+		len(blk.pieces)+len(c.Pieces) <= record.MaxPieces
+}
+
+// sealOld seals the blocks in which a record has waited for MaxWait, and wakes readers that would
+// get a lease now. It returns how long it is until it should be called again.
+func (b *Batcher) sealOld() time.Duration {
+	b.mu.Lock()
+	now := time.Now()
+	wait, wake := b.wakeForgotten(now)
+	defer call(wake)
+	defer b.mu.Unlock()
+	for _, blk := range b.open {
+		if left := blk.due.Sub(now); left <= 0 {
+			b.seal(blk)
+		} else if left < wait {
+			wait = left
+		}
+	}
+	return wait
+}
+
+// sealFor seals one open block to make room for a route when memory is short: the largest of all if
+// the open blocks hold much of the memory, otherwise the largest of this route. To seal a foreign
+// block each time would make all bodies small when many routes want memory. The caller holds mu.
+func (b *Batcher) sealFor(ln *lane) {
+	var largest, own *block
+	open := int64(0) // memory of all open blocks
+	for _, blk := range b.open {
+		open += blk.cost
+		if largest == nil || len(blk.data) > len(largest.data) {
+			largest = blk
+		}
+		if blk.lane == ln && (own == nil || len(blk.data) > len(own.data)) {
+			own = blk
+		}
+	}
+	switch {
+	case largest == nil:
+	case open > b.memory.limit/4 || b.live < 2:
+		b.seal(largest)
+	case own != nil:
+		b.seal(own)
+	}
+}
+
+// seal removes a block from the open ones and queues it for compression. The caller holds mu.
+func (b *Batcher) seal(blk *block) {
+	delete(b.open, blk.key)
+	b.opened -= cap(blk.data)
+	blk.lane.last = len(blk.data)
+	if blk.lane.filling == blk {
+		blk.lane.filling = nil
+	}
+	if blk.pooled { // a buffer of full size, which counts as in use until it is compressed
+		blk.out = true
+		b.rawOut++
+	}
+	b.enqueue(blk)
 }
