@@ -74,13 +74,13 @@ func (a *anew) extent(f source, x record.Extent) error {
 	if of.former {
 		return fmt.Errorf("%w: %s", ErrNotConfigured, in.Name)
 	}
-	o := in.options()
+	o := in.Options()
 	o.MaxRecord, o.MaxContent = mostRecord, 0 // the first read has checked the lengths
 	scan, err := format.New(o)
 	if err != nil {
 		return err
 	}
-	if err := in.prepare(scan, f, x.File, &info, a.p.ID); err != nil {
+	if err := in.Prepare(scan, f, x.File, &info, a.p.ID); err != nil {
 		return err
 	}
 	a.x, a.holds = x, false
@@ -146,7 +146,7 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
 	r := in.rejected(a.x.File, info.First, base, j)
 	r.Data = bytes.Clone(r.Data)
-	if in.rules.Withholds() {
+	if in.Redacts() {
 		r.Withhold()
 	}
 	a.out.Refused = append(a.out.Refused, r)
@@ -168,7 +168,7 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 			a.x.Start = base
 		}
 		a.seal()
-		a.part = &record.Payload{Route: in.Route, Shaping: in.shaping, Body: bytes.Clone(c.Prefix)}
+		a.part = &record.Payload{Route: in.Route, Shaping: in.Shaping, Body: bytes.Clone(c.Prefix)}
 		a.prefix, a.group, a.lens, a.shaped = bytes.Clone(c.Prefix), c.Group, nil, false
 	}
 	a.holds = true
@@ -182,7 +182,7 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 // fits reports whether the records of a chunk can be added to the current part.
 func (a *anew) fits(in *input, c *format.Chunk) bool {
 	switch p := a.part; {
-	case p == nil, !in.shaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
+	case p == nil, !in.IsShaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
 		len(p.Body)+len(c.Body) > in.MaxSize, len(p.Pieces)+len(c.Pieces) > record.MaxPieces,
 		in.MaxRecords > 0 && p.Records+c.Records > in.MaxRecords:
 		return false

@@ -123,7 +123,7 @@ func (d *discovery) regroup(in *input) {
 			continue
 		}
 		wish := tracker.Keep
-		if !r.life.IsGone() && !in.reads(r.path()) || d.reader(in, r.node()) != nil {
+		if !r.life.IsGone() && !in.Reads(r.path()) || d.reader(in, r.node()) != nil {
 			wish = tracker.Leave
 		}
 		d.apply(r, tracker.Wished{Wish: wish})
@@ -141,9 +141,6 @@ func (d *discovery) dismiss(name string, in *input) {
 	}
 	maps.DeleteFunc(d.told, func(about subject, _ complaint) bool { return about.input == name })
 }
-
-// reads reports whether the patterns of an input cover a path.
-func (in *input) reads(path string) bool { return in.spec.Matches(path) }
 
 // inputsNow are the inputs in force. The caller must not change the list.
 func (t *Tailer) inputsNow() []*input {
@@ -180,7 +177,7 @@ func (w *worker) adapt(r *reader) {
 	for r.in.next != nil {
 		r.in = r.in.next
 	}
-	if s := r.stream; s != nil && !r.in.carries() { // by the new settings its messages do not go on in the next file
+	if s := r.stream; s != nil && !r.in.Carries() { // by the new settings its messages do not go on in the next file
 		w.t.leaveStream(r)
 		w.t.endTurn(s, r, idle)
 	}

@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/settings"
 )
 
 // deliver hands over what a scan found (c): rejected records to quarantine first, then the others
@@ -35,11 +36,11 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	}
 	out := &w.chunk
 	*out = record.Chunk{
-		Route: r.in.Route, Shaping: r.in.shaping, Group: c.Group,
+		Route: r.in.Route, Shaping: r.in.Shaping, Group: c.Group,
 		Before: before, Cover: cover, Pieces: out.Pieces[:0],
 		Prefix: c.Prefix, Body: c.Body, Lens: c.Lens, Records: c.Records, ReadAt: time.Now(),
 	}
-	if r.in.fields.HasBatch() {
+	if r.in.HasBatch() {
 		out.Stamp = w.t.stamp
 	}
 	out.Pieces = appendPieces(out.Pieces, c, r.file, cover.Start)
@@ -61,15 +62,8 @@ func appendPieces(all []record.Piece, c *format.Chunk, f record.File, base int64
 	return all
 }
 
-// Why records are filtered, but by rules, which tell it by their names. The words are
-// the label values of the metric.
-const (
-	filteredBlank     = "blank"
-	filteredHeader    = "header"
-	filteredUnmatched = "unmatched"
-)
-
-var filtered = [...]string{filteredBlank, filteredHeader, filteredUnmatched}
+// filtered are the reasons for which a scan leaves records out, in the order in which count has them.
+var filtered = [...]string{settings.Blank, settings.Header, settings.Unmatched}
 
 // count adds the records of a chunk to the counts of the input and to the metrics, by what
 // happens to them.
@@ -83,16 +77,16 @@ func (w *worker) count(in *input, c *format.Chunk) {
 	}
 	for i, n := range c.Filtered {
 		if n > 0 {
-			books.Filtered(input, in.rules.Reasons()[i], n)
+			books.Filtered(input, in.Reasons()[i], n)
 		}
 	}
 	for i, n := range c.Changed {
 		if n > 0 {
-			books.Changed(input, in.rules.Changes()[i], n)
+			books.Changed(input, in.Changes()[i], n)
 		}
 	}
 	for _, j := range c.Rejected {
-		books.Rejected(in.lot(int64(j.End-j.Start)), j.Reason)
+		books.Rejected(in.Lot(int64(j.End-j.Start)), j.Reason)
 	}
 	if c.InvalidUTF8 > 0 {
 		w.t.o.Contents.InvalidUTF8(input, c.InvalidUTF8)
@@ -100,11 +94,6 @@ func (w *worker) count(in *input, c *format.Chunk) {
 	if c.Misfits > 0 {
 		w.t.o.Contents.Unparsed(input, c.Misfits)
 	}
-}
-
-// lot is one record of an input that is not sent, with its bytes in the file.
-func (in *input) lot(bytes int64) record.Lot {
-	return record.Lot{Input: in.Name, Route: in.Route, Records: 1, Bytes: bytes}
 }
 
 // quarantine writes the rejected records of a chunk to quarantine, and logs the first one of the
@@ -155,7 +144,7 @@ func (e *unkeptError) Error() string {
 // keep writes records of an input to quarantine, without their bytes if the input redacts
 // and these could contain secrets.
 func (w *worker) keep(in *input, recs []record.Rejected) error {
-	if in.rules.Withholds() {
+	if in.Redacts() {
 		for i := range recs {
 			recs[i].Withhold()
 		}

@@ -113,7 +113,7 @@ func (d *discovery) rescan() {
 // scan of many files looks at what events tell of meanwhile.
 func (d *discovery) meetMatches(in *input, w *finder.Walk) bool {
 	n, heard := 0, 0
-	for s := range w.Match(&in.spec) {
+	for s := range w.Match(&in.Spec) {
 		if n++; n%freshEvery == 0 {
 			if len(w.Passed) > 2*heard { // to set watches costs a look at each folder
 				heard = len(w.Passed)

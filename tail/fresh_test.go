@@ -8,6 +8,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/settings"
 )
 
 func patternOf(t *testing.T, path string) finder.Pattern {
@@ -62,7 +63,7 @@ func TestFreshNames(t *testing.T) {
 		t.Error("a new folder is not watched")
 	}
 	write("c.log.gz")
-	in.spec.Patterns = append(in.spec.Patterns, patternOf(t, w.path("*.gz")))
+	in.Spec.Patterns = append(in.Spec.Patterns, patternOf(t, w.path("*.gz")))
 	f(0, false, "c.log.gz", "c.log.gz", false)
 	write("f.txt")
 	f(0, false, "f.txt", "f.txt", false)
@@ -74,7 +75,7 @@ func TestWeigh(t *testing.T) {
 	var told []int64
 	tailer, err := New(Options{Known: func(bytes int64) { told = append(told, bytes) }})
 	must(t, err)
-	in, err := newInput(Input{InputConfig: InputConfig{Name: "in", Destination: Destination{Format: record.TXT}}, MaxSize: 1 << 20})
+	in, err := newInput(Input{InputConfig: InputConfig{Name: "in", Destination: settings.Destination{Format: record.TXT}}, MaxSize: 1 << 20})
 	must(t, err)
 	tailer.inputs = []*input{in}
 	f := func(read, remembered int, want ...int64) {

@@ -51,7 +51,7 @@ type listing struct {
 
 // match adds each file that the patterns of an input match and that it does not read now.
 func (l *listing) match(in *input) {
-	bare := in.spec
+	bare := in.Spec
 	bare.Heard = false // no folder has to be watched for this
 	if l.all {
 		bare.Exclude = nil
@@ -172,7 +172,7 @@ func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders
 		}
 		x.shut, x.walk.Errs = make(map[string]bool), make(map[string]error)
 		found := false
-		for s := range x.walk.Match(&in.spec) {
+		for s := range x.walk.Match(&in.Spec) {
 			found = true
 			x.meet(in, s.Path())
 		}

@@ -75,7 +75,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	}
 	whole := r.long.at+int64(n) >= r.size
 	if whole && !w.isOver(r) {
-		n = r.in.textLen(buf[:n], r.long.at) // without NULs at the end, in whose place text may be written
+		n = r.in.TextLen(buf[:n], r.long.at) // without NULs at the end, in whose place text may be written
 	}
 	scan.SetQuiet(whole && r.isQuiet())
 	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
@@ -103,7 +103,7 @@ func (w *worker) endLong(r *reader) (after, error) {
 		}
 	}
 	end, message := r.long.at, r.long.message
-	if r.long.reason == record.TooLong && r.in.Format != record.Avro && r.in.encoding == format.UTF8 {
+	if r.long.reason == record.TooLong && r.in.Format != record.Avro && r.in.Coding() == format.UTF8 {
 		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
 	}
 	mark, err := fingerprint.MarkAt(r.src(), end)
@@ -134,7 +134,7 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	}
 	w.tellQuarantined(r, offset, reason, message)
 	w.t.o.Books.Read(r.in.Name, 0, length)
-	w.t.o.Books.Rejected(r.in.lot(length), reason)
+	w.t.o.Books.Rejected(r.in.Lot(length), reason)
 	return nil
 }
 

@@ -30,7 +30,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 	}
 	d.mu.Unlock()
 	for _, u := range lost {
-		if !in.reads(u.info.Path) && !in.onceNamed(u.info) {
+		if !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
 		}
 		path, ok := in.folders.findNode(u.info)
@@ -62,10 +62,10 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 // its generation, or a kill in between would lose it.
 func (d *discovery) meetMoved(in *input, unread []unfinished) {
 	for i, u := range unread {
-		if !in.reads(u.info.Path) {
+		if !in.Reads(u.info.Path) {
 			continue
 		}
-		if path, ok := in.folders.findNode(u.info); ok && path != u.info.Path && !in.reads(path) {
+		if path, ok := in.folders.findNode(u.info); ok && path != u.info.Path && !in.Reads(path) {
 			d.adopt(in, path, true)
 			unread[i].at = path
 		}
@@ -191,7 +191,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 		isLike = finder.Like(old, filepath.Base(path))
 	}
 	// Where a link leads elsewhere by now, the file that was made last still has the old name.
-	isLeft := was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.reads(dir+old)
+	isLeft := was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old)
 	isOne := func(name string) bool { return isLike(name) || isLeft && name == old }
 	type sibling struct {
 		path string
@@ -226,7 +226,7 @@ func unpackedName(name string) string {
 
 // isOfAnother reports whether a path is one that another input reads.
 func (d *discovery) isOfAnother(in *input, path string) bool {
-	return slices.ContainsFunc(d.inputs, func(o *input) bool { return o != in && o.spec.Matches(path) })
+	return slices.ContainsFunc(d.inputs, func(o *input) bool { return o != in && o.Spec.Matches(path) })
 }
 
 // strangerSince reports whether the file at path was created after the rotated file was, and is
@@ -323,11 +323,11 @@ func (t *Tailer) noteRename(from, to string) {
 // matches to one that none does.
 func (d *discovery) meetRenamed() {
 	wanted := func(path string) bool {
-		return slices.ContainsFunc(d.inputs, func(in *input) bool { return in.spec.Hears(path) })
+		return slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Spec.Hears(path) })
 	}
 	for to, was := range d.origins.Follow(take(d.Tailer, &d.news.renames), time.Now(), wanted) {
 		for _, in := range d.inputs {
-			if in.spec.Hears(was) && !in.spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
+			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
 				d.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
 				d.meet(in, to, true)
 			}

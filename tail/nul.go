@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
 )
@@ -37,15 +36,6 @@ func (r *reader) end() int64 {
 		return r.nuls.from
 	}
 	return r.size
-}
-
-// textLen returns the length of data without NUL bytes at its end, if these are no content (in Avro
-// they are). at is the offset of data in its file.
-func (in *input) textLen(data []byte, at int64) int {
-	if in.Format == record.Avro || len(data) == 0 || data[len(data)-1] != 0 {
-		return len(data)
-	}
-	return format.TextLen(data, at, in.encoding)
 }
 
 // reviewNULs checks whether text was written where NULs were found: a program that reserved space

@@ -72,15 +72,15 @@ func (t *Tailer) freshName(path string) {
 func (d *discovery) meetFresh() {
 	for _, path := range take(d.Tailer, &d.news.fresh) {
 		for _, in := range d.inputs {
-			if in.isNew || !in.spec.Hears(path) && !in.spec.HearsBelow(path) {
+			if in.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
 			st, err := statPath(path)
 			switch {
 			case err != nil:
-			case st.regular && in.spec.Matches(path):
+			case st.regular && in.Spec.Matches(path):
 				d.meet(in, path, false)
-			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.spec.HearsBelow(path) && !finder.IsLink(path):
+			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.Spec.HearsBelow(path) && !finder.IsLink(path):
 				d.meetBelow(in, path)
 			}
 		}
@@ -91,9 +91,9 @@ func (d *discovery) meetFresh() {
 // that were created before the folders were watched.
 func (d *discovery) meetBelow(in *input, dir string) {
 	w := finder.NewWalk()
-	w.Below(&in.spec, dir)
+	w.Below(&in.Spec, dir)
 	d.watch.Also(w.Passed)
-	for _, s := range w.Below(&in.spec, dir) {
+	for _, s := range w.Below(&in.Spec, dir) {
 		d.meet(in, s.Path(), false)
 	}
 }

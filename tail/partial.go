@@ -49,7 +49,7 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 		p.data, p.extents = bytes.Clone(c.data), append(p.extents, c.extents...)
 	}
 	have, n := len(p.data), r.size-r.offset
-	if int64(have)+n > int64(r.in.options().MaxRecord) {
+	if int64(have)+n > int64(r.in.Options().MaxRecord) {
 		return nil, nil
 	}
 	p.data = append(p.data, make([]byte, n)...)
@@ -110,7 +110,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	if len(r.skips) > 0 && r.skips[0].Start <= end {
 		end, last = r.skips[0].Start, true
 	}
-	want := min(end, int64(r.in.options().MaxRecord)) // no record is longer
+	want := min(end, int64(r.in.Options().MaxRecord)) // no record is longer
 	lease, err := w.lease(r, len(p.data)+int(want))
 	if err != nil || lease == nil {
 		return parked, err
@@ -125,7 +125,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 		return idle, err
 	}
 	whole := int64(n) == end
-	data = data[:len(p.data)+r.in.textLen(data[len(p.data):len(p.data)+n], 0)]
+	data = data[:len(p.data)+r.in.TextLen(data[len(p.data):len(p.data)+n], 0)]
 	scan, err := w.scanner(r)
 	if err != nil {
 		return idle, err
@@ -159,13 +159,13 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 // filtered, scan goes on behind it, so a scanner without rules finds its end. data begins with the
 // bytes of the file before.
 func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, quiet bool) error {
-	o := r.in.options()
+	o := r.in.Options()
 	o.Rules, o.OnError = nil, format.SendRaw
 	all, err := format.New(o)
 	if err != nil {
 		return err
 	}
-	if err := r.in.prepare(all, r.src(), r.file, &r.info, w.t.stamp); err != nil {
+	if err := r.in.Prepare(all, r.src(), r.file, &r.info, w.t.stamp); err != nil {
 		return err
 	}
 	all.SetQuiet(quiet)
@@ -225,7 +225,7 @@ func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	}
 	w.tellQuarantined(r, 0, j.Reason, j.Message)
 	w.t.o.Books.Read(r.in.Name, 0, int64(j.End))
-	w.t.o.Books.Rejected(r.in.lot(int64(j.End)), j.Reason)
+	w.t.o.Books.Rejected(r.in.Lot(int64(j.End)), j.Reason)
 	return nil
 }
 

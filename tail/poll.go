@@ -45,7 +45,7 @@ func (t *Tailer) poll(r *reader) {
 		For:      now.since(r.shown.active),
 		Told:     !r.life.WasHeard() && t.hears(r),
 		Failed:   r.failed != nil,
-		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.joins() || r.path() != r.k.info.Info().First) && !r.atEnd,
+		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.Joins() || r.path() != r.k.info.Info().First) && !r.atEnd,
 		Reserved: r.reserved,
 	})
 	r.own().polled.looked = now

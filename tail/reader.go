@@ -452,7 +452,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if whole && r.z == nil {
 		w.t.late.put(r.file, r.offset, data)
 	}
-	if n := r.in.textLen(data, r.offset); n < len(data) && end == r.size {
+	if n := r.in.TextLen(data, r.offset); n < len(data) && end == r.size {
 		framed, ok := r.withNULs(n, len(data), w.isOver(r))
 		if !ok {
 			return w.meetNULs(r)
@@ -463,7 +463,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 		}
 	}
 	if last && whole && w.mayGrow(r) {
-		if n := r.in.wholeUnits(data); n < len(data) {
+		if n := r.in.WholeUnits(data); n < len(data) {
 			if n == 0 {
 				r.stuck = end // the rest of a character is still to come
 				return w.atEnd(r), nil
@@ -524,7 +524,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 	r.noteBeginning(buf[record.MarkLen:])
 	touched := false // the bytes of buf were moved about
 	border, _ := scan.Border()
-	cut := last && len(buf) > record.MarkLen && !bytes.HasSuffix(buf, border) && r.in.ofLines()
+	cut := last && len(buf) > record.MarkLen && !bytes.HasSuffix(buf, border) && r.in.OfLines()
 	for pos := record.MarkLen; pos < len(buf); {
 		c := &w.found
 		data := buf[pos:]
@@ -585,12 +585,12 @@ func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 	s := w.scanners[r.in]
 	if s == nil {
 		var err error
-		if s, err = format.New(r.in.options()); err != nil {
+		if s, err = format.New(r.in.Options()); err != nil {
 			return nil, err
 		}
 		w.scanners[r.in] = s
 	}
-	return s, r.in.prepare(s, r.src(), r.file, &r.info, w.t.stamp)
+	return s, r.in.Prepare(s, r.src(), r.file, &r.info, w.t.stamp)
 }
 
 // cursor is where reading of a generation stands, and what was found behind that

@@ -1,8 +1,6 @@
 package tail
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -180,46 +178,6 @@ func TestForeignMarkIsNotRead(t *testing.T) {
 		}
 		w.shut()
 	}
-}
-
-// TestKeyFile: hashes need a key that not everyone can read, and what was made with
-// another key is not made again.
-func TestKeyFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "key")
-	c := DefaultInputConfig()
-	c.Format, c.RedactKeyFile, c.Redact = record.TXT, path, []rules.Redaction{{Match: "x", With: rules.Hash}}
-	f := func(want string) {
-		t.Helper()
-		for _, err := range []error{c.CheckRules(), func() error { _, err := c.NewRules(); return err }()} {
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-				t.Errorf("%v, want %s", err, want)
-			}
-		}
-	}
-	f("redact_key_file: there is no file")
-	write := func(key string, mode os.FileMode) {
-		must(t, os.WriteFile(path, []byte(key), mode))
-		must(t, os.Chmod(path, mode))
-	}
-	write("sixteen bytes or more\n", 0o644)
-	f("can be read or written by everyone (mode 0644)")
-	write("short\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 0o640)
-	f("has 5 bytes; want at least 16")
-	write("sixteen bytes or more\n", 0o640)
-	f("")
-	shapingOf := func() uint64 {
-		in, err := newInput(Input{InputConfig: c})
-		must(t, err)
-		return in.shaping
-	}
-	one := shapingOf()
-	write("sixteen bytes or less\n", 0o600)
-	two := shapingOf()
-	if one == two || one&3 != record.Reshaped|record.Withheld || two&3 != one&3 {
-		t.Errorf("shaping %x, and %x with another key", one, two)
-	}
-	c.RedactKeyFile = ""
-	f("redact_key_file: missing")
 }
 
 // TestRedactedAnew: what is read anew and refused goes to quarantine without its bytes.

@@ -324,7 +324,7 @@ var errUnscanned = errors.New("files were not looked for yet")
 func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
 	w := finder.NewWalk()
 	var unclear error
-	for s := range w.Match(&in.spec) {
+	for s := range w.Match(&in.Spec) {
 		if st, err := statPath(s.Path()); err == nil && !st.regular {
 			continue
 		}

@@ -168,32 +168,6 @@ func TestInnerOverFiles(t *testing.T) {
 	}
 }
 
-// TestInnerShapes: a batch is not made again by another inner, and is where none was told
-// before there was such a key; the dates of files are kept where inner needs them.
-func TestInnerShapes(t *testing.T) {
-	f := func(inner string) *input {
-		c := DefaultInputConfig()
-		c.Name, c.Format, c.Parse, c.Inner = "in", record.JSON, "cri", inner
-		in, err := newInput(Input{InputConfig: c, MaxSize: 1 << 20})
-		must(t, err)
-		return in
-	}
-	none := f("")
-	if f("text").shaping != none.shaping {
-		t.Error("text is another shape than none")
-	}
-	seen := map[uint64]string{none.shaping: "none"}
-	for _, inner := range []string{"json", "logfmt", "combined", "syslog"} {
-		in := f(inner)
-		if other := seen[in.shaping]; other != "" {
-			t.Errorf("%s is the shape of %s", inner, other)
-		}
-		if seen[in.shaping] = inner; in.datesNeeded() != (inner == "syslog") {
-			t.Errorf("%s: dates are kept: %v", inner, in.datesNeeded())
-		}
-	}
-}
-
 // TestLeftOutBeforeAnother: where a message in two files is left out, the next one is
 // known by its own place.
 func TestLeftOutBeforeAnother(t *testing.T) {

@@ -96,7 +96,7 @@ func beginsAs(f *os.File, want record.Head) bool {
 // matches, and those in its folders whose names begin with its name. They are sorted, each once.
 func placesOf(in *input, info record.FileInfo) []string {
 	var places []string
-	for s := range finder.NewWalk().Match(&in.spec) {
+	for s := range finder.NewWalk().Match(&in.Spec) {
 		places = append(places, s.Path())
 	}
 	names := append(info.Paths(), info.First)
@@ -134,7 +134,7 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 				r.Message = whereBefore(before)
 			}
 		}
-		if now != nil && now.shaping != p.Shaping {
+		if now != nil && now.Shaping != p.Shaping {
 			r.Withhold()
 		}
 	}
@@ -163,7 +163,7 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 func (t *Tailer) withholding(name string) *input {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if in, _ := t.inputOf(name); in != nil && in.rules.Withholds() {
+	if in, _ := t.inputOf(name); in != nil && in.Redacts() {
 		return in
 	}
 	return nil

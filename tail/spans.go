@@ -154,12 +154,12 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 		return nil, err
 	}
 	in := of.in
-	if !in.shaped(a.p) {
+	if !in.IsShaped(a.p) {
 		return nil, fmt.Errorf("%w: %s", ErrReshaped, in.Name)
 	}
 	scan := a.scanners[in.Name]
 	if scan == nil {
-		o := in.options()
+		o := in.Options()
 		o.Validate, o.SkipHeader, o.MaxBody, o.MaxContent = false, false, 0, 0
 		if !o.Joins() { // records of several lines end at MaxRecord, as in the first read
 			o.MaxRecord = mostRecord
@@ -169,7 +169,7 @@ func (a *rereader) scanner(f io.ReaderAt, piece *record.Piece) (*format.Scanner,
 		}
 		a.scanners[in.Name] = scan
 	}
-	return scan, in.prepare(scan, f, piece.File, &of.info, a.p.ID)
+	return scan, in.Prepare(scan, f, piece.File, &of.info, a.p.ID)
 }
 
 // readBefore returns the beginning of the first record of a piece, by its index in p, if it lies at
@@ -429,12 +429,6 @@ func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	return remembered{}, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
 }
 
-// shaped reports whether a payload goes where the input sends its files, in the shape
-// it gives them.
-func (in *input) shaped(p *record.Payload) bool {
-	return in.Route == p.Route && in.shaping == p.Shaping
-}
-
 // Shaped returns nil if the inputs of a payload have the same route and shaping as when it
 // was made, ErrReshaped if one has changed, and ErrNotConfigured if one is missing. It
 // does not look at files.
@@ -445,9 +439,9 @@ func (t *Tailer) Shaped(p *record.Payload) error {
 	for _, x := range p.Cover {
 		in, there := t.inputOf(x.File.Input)
 		switch {
-		case in == nil, !there && !in.shaped(p):
+		case in == nil, !there && !in.IsShaped(p):
 			return fmt.Errorf("%w: %s", ErrNotConfigured, x.File.Input)
-		case !in.shaped(p):
+		case !in.IsShaped(p):
 			other = fmt.Errorf("%w: %s", ErrReshaped, in.Name)
 		}
 	}

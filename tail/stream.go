@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/internal/format"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -40,11 +39,6 @@ var alone joint
 // believed: a runtime may write to the next file first.
 const shortAnswer = 250 * time.Millisecond
 
-// carries reports whether a message may be in two files.
-func (in *input) carries() bool {
-	return in.parse.Container() && in.encoding == format.UTF8
-}
-
 var rotatedName = regexp.MustCompile(`\.[0-9][0-9-]*$`)
 
 // homeOf is the path where a file was written that was first seen at a path, as far
@@ -54,7 +48,7 @@ func homeOf(path string) string { return rotatedName.ReplaceAllString(path, "") 
 // joinStream adds a reader to the stream of its file, if the input reads container logs. At the
 // start of its file it waits for the file before (seeks). The caller holds mu.
 func (t *Tailer) joinStream(r *reader) {
-	if !r.in.carries() {
+	if !r.in.Carries() {
 		return
 	}
 	home := homeOf(r.info.First)

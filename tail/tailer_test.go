@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"kusto-agent/internal/record"
 )
 
 // A run --once reads all that is there, also last lines without an end, copies
@@ -189,22 +188,6 @@ func TestTurns(t *testing.T) {
 	if len(got) != 20_100 || big > 4000 {
 		t.Errorf("%d records, %d of the large file before most of the small ones", len(got), big)
 	}
-}
-
-// Patterns that cannot be are refused with the input's name.
-func TestBadPatterns(t *testing.T) {
-	f := func(paths, exclude []string, want string) {
-		t.Helper()
-		in := Input{InputConfig: DefaultInputConfig()}
-		in.Name, in.Paths, in.Exclude, in.Format = "app", paths, exclude, record.TXT
-		_, err := newInput(in)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q %q: err is %v; want %q", paths, exclude, err, want)
-		}
-	}
-	f([]string{"/a/[.log"}, nil, `input app: path "/a/[.log"`)
-	f([]string{"/a/{b,c/d}.log"}, nil, "a slash between braces")
-	f(nil, []string{"["}, `exclude "["`)
 }
 
 // A file without permission is told once with what to do, and read when it has

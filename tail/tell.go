@@ -16,6 +16,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/settings"
 	"kusto-agent/tail/internal/trusted"
 )
 
@@ -204,11 +205,14 @@ var agentUser = sync.OnceValue(func() string {
 func fixOf(err error) string {
 	var p *problem
 	var planted *trusted.PlantedError
+	var mark *settings.MarkError
 	switch {
 	case errors.As(err, &p):
 		return p.fix
 	case errors.As(err, &planted):
 		return planted.Fix()
+	case errors.As(err, &mark):
+		return mark.Fix()
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		name := agentUser()
 		return "let user " + name + " read it; the commands for that: sudo kusto-agent check --user " + name + " (setfacl -m u:" + name + ":r for the file, :rx for its folders)"
@@ -254,7 +258,7 @@ func (w *worker) tellNoText(r *reader, in record.Span) {
 	}
 	r.noText = true
 	about := []any{"input", r.in.Name, "file", w.pathOf(r), "offset", in.Start, "end", in.End}
-	if r.in.shaping&record.Reshaped != 0 {
+	if r.in.Shaping&record.Reshaped != 0 {
 		w.t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
 			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)
 		return
@@ -266,11 +270,11 @@ func (w *worker) tellNoText(r *reader, in record.Span) {
 // tellMark logs that a file begins with the byte order mark of another encoding than its
 // input's. If the input redacts, that is an error, since rules would find nothing.
 func (w *worker) tellMark(r *reader, head []byte) error {
-	if r.in.rules.Withholds() {
-		return r.in.foreignMark(head)
+	if r.in.Redacts() {
+		return r.in.ForeignMark(head)
 	}
 	e, ok := format.Mark(head)
-	if !ok || e == r.in.encoding || r.marked || r.in.Format == record.Avro {
+	if !ok || e == r.in.Coding() || r.marked || r.in.Format == record.Avro {
 		return nil
 	}
 	r.marked = true

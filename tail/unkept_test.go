@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/settings"
 )
 
 // TestReadUpToTheRecordThatWaits: where quarantine takes no more, a file is read
@@ -98,7 +99,7 @@ func TestReadUpToTheRecordThatWaits(t *testing.T) {
 // TestOneThatStalls: a disk that hangs is not asked again and again in one turn.
 func TestOneThatStalls(t *testing.T) {
 	w := newWorld(t)
-	r := &reader{in: &input{Input: w.inputs[0]}, busy: &busy{joint: &alone, reading: &reading{}}}
+	r := &reader{in: &input{Compiled: &settings.Compiled{Input: w.inputs[0]}}, busy: &busy{joint: &alone, reading: &reading{}}}
 	c := &format.Chunk{Rejected: []format.Reject{{Start: 0, End: 9}, {Start: 9, End: 19}, {Start: 19, End: 29}}}
 	other := errors.New("other")
 	if r.narrowTo(c, &unkeptError{0, record.ErrStalled}) {

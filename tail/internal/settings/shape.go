@@ -1,4 +1,4 @@
-package tail
+package settings
 
 import (
 	"bytes"
@@ -99,7 +99,7 @@ func (c InputConfig) newRules(all rules.Config) (*rules.Set, error) {
 	if !ok {
 		return nil, fmt.Errorf("format %s is read in blocks, not in records", c.Format)
 	}
-	return rules.New(all, kind, filteredBlank, filteredHeader, filteredUnmatched, "joined")
+	return rules.New(all, kind, Blank, Header, Unmatched, "joined")
 }
 
 func (c InputConfig) ruleConfig() rules.Config {
@@ -153,7 +153,7 @@ func readKey(path string) (key []byte, err error) {
 // shapedBy returns the part of the text for the shaping hash that describes how the input's
 // settings parse and change records; empty if they do neither. Two inputs with the same text make
 // the same bodies of the same bytes.
-func (in *input) shapedBy() string {
+func (in *Compiled) shapedBy() string {
 	text := ""
 	if in.rules != nil {
 		all := in.ruleConfig()
@@ -178,9 +178,9 @@ func (in *input) shapedBy() string {
 	return text
 }
 
-// datesNeeded reports whether the dates of files are kept: lines may not tell their
+// DatesNeeded reports whether the dates of files are kept: lines may not tell their
 // year, which is found by a fact that stays, so that what is made again has the same.
-func (in *input) datesNeeded() bool { return in.Time != nil || in.taken() == format.ParseSyslog }
+func (in *Compiled) DatesNeeded() bool { return in.Time != nil || in.taken() == format.ParseSyslog }
 
 // dated is the date of a file; where it is not kept, because it was known before the
 // input needed it, that of its birth.
@@ -189,11 +189,11 @@ func dated(i *record.FileInfo) int64 { return cmp.Or(i.Dated, i.Birth) }
 // ExpectedColumns are the members of an input's records that follow from its settings, in
 // order; nil: the settings do not say. The settings have to be valid.
 func (c InputConfig) ExpectedColumns() []format.Column {
-	in := &input{Input: Input{InputConfig: c}}
+	in := &Compiled{Input: Input{InputConfig: c}}
 	if in.shape() != nil {
 		return nil
 	}
-	o := in.options()
+	o := in.Options()
 	return o.Columns()
 }
 
@@ -208,9 +208,9 @@ func (c InputConfig) HasTexts() bool {
 // ScanOptions are the options of the scanner for this input, for a caller that reads files
 // without tailing them.
 func (in Input) ScanOptions() (format.Options, error) {
-	x, err := newInput(in)
+	x, err := Compile(in)
 	if err != nil {
 		return format.Options{}, err
 	}
-	return x.options(), nil
+	return x.Options(), nil
 }
