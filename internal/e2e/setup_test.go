@@ -174,6 +174,11 @@ func TestSetupMerges(t *testing.T) {
 	}
 	f(1, commands, diff, "--yes")
 	f(0, "", []string{"nothing to do", "T: the service takes its records", "rows: the service takes its records"}, "--input", "T", "--input", "rows")
+	f(1, "", []string{"U: there is no sample", "nothing to do for the other inputs"})
+	f(1, "", []string{"U: there is no sample"}, "--input", "U")
+	if _, words := s.show(1, "setup", "--config", s.path("agent.yaml"), "--input", "U"); strings.Contains(words, "nothing to do") {
+		t.Errorf("there is no table U, and it says %s", words)
+	}
 	f(64, "", []string{`there is no input "x"; the configuration has T, rows, U`}, "--input", "x")
 	f(64, "", []string{"want a principal"}, "--grant", "me")
 	cleared := 0

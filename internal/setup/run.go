@@ -16,8 +16,8 @@ import (
 
 // execute prints the commands of all plans, one database after the other, and runs them, except
 // with s.DryRun. The last command for a database makes all streaming nodes read the schema again. It
-// stops at the first error.
-func (s *Setup) execute(ctx context.Context) error {
+// stops at the first error. failed says that an input has no plan: of its table nothing is said.
+func (s *Setup) execute(ctx context.Context, failed bool) error {
 	databases := s.databases()
 	for _, plans := range databases {
 		fmt.Fprintf(s.Out, "// database %s of %s\n", telemetry.Printable(plans[0].Route.Database), plans[0].in.ClusterURL)
@@ -35,7 +35,11 @@ func (s *Setup) execute(ctx context.Context) error {
 			s.further(plans)
 		}
 	}
-	if len(databases) == 0 {
+	switch {
+	case len(databases) > 0 || len(s.plans) == 0:
+	case failed:
+		console.Say("nothing to do for the other inputs: their tables, mappings and policies are there")
+	default:
 		console.Say("nothing to do: tables, mappings and policies are there")
 	}
 	return nil

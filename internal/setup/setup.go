@@ -65,7 +65,7 @@ func (s *Setup) Run(ctx context.Context, cfg *config.Config) error {
 	if err := s.agreed(); err != nil {
 		return err
 	}
-	if err := s.execute(ctx); err != nil {
+	if err := s.execute(ctx, failed); err != nil {
 		return err
 	}
 	if !s.DryRun {
