@@ -22,7 +22,7 @@ func previewCommand() *cobra.Command {
 			"With --before-after: what the input makes of the records of one file from its beginning, sent before or not:\n" +
 			"how the first ones are and how they are sent, or which rule leaves them out; behind them the first of each\n" +
 			"other fate; and counts of the whole file.",
-		Args: cobra.ExactArgs(1),
+		Args: oneOf("INPUT", "config show"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if v.File != "" && !v.Compare {
 				return exit.Usagef("--file is for --before-after")

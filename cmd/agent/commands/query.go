@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/queryshell"
 	"kusto-agent/internal/rows"
@@ -39,7 +40,12 @@ func mgmtCommand() *cobra.Command {
 // common. use, short and long are its texts, as cobra has them.
 func askingCommand(a *queryshell.Shell, use, short, long string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: cobra.MaximumNArgs(1),
+		Use: use, Short: short, Long: long, Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return exit.Usagef("want one text, and got %d arguments; put it in single quotes", len(args))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.In, a.Out, a.Words = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return a.Run(cmd.Context(), args)

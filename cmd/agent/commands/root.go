@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,16 +23,24 @@ import (
 // exit.Error, or exit.Usage for any other error.
 func Execute(args []string) int {
 	root := Root()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" { // that of cobra succeeds where it knows no such command
+			c.Run, c.RunE = nil, helpFor
+		}
+	}
 	root.SetArgs(args)
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
-	code := exit.Usage // an error without an exit code is cobra's: the command line is wrong
+	code := exit.Usage
 	var ended *exit.Error
 	if errors.As(err, &ended) {
 		code = ended.Code
 		err = ended.Err
+	} else { // an error without an exit code is cobra's: the command line is wrong
+		err = fmt.Errorf("%w; for help: %s --help", err, cmd.CommandPath())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, exit.Words(err))
@@ -57,6 +66,16 @@ func Root() *cobra.Command {
 		}
 	}
 	return root
+}
+
+// helpFor is the RunE of the command help: it prints the help of the command that args name.
+func helpFor(cmd *cobra.Command, args []string) error {
+	of, rest, err := cmd.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return exit.Usagef("there is no command %q; for a list: kusto-agent help", strings.Join(args, " "))
+	}
+	of.InitDefaultHelpFlag()
+	return of.Help()
 }
 
 // show prints what a command has found: as one line of JSON, which is doc, or as text writes it.

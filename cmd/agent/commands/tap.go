@@ -26,7 +26,12 @@ func tapCommand() *cobra.Command {
 		Long: "Print the records of inputs as the running agent hands them on to be sent, until Ctrl-C or until it stops.\n" +
 			"Delivery does not wait for it: what is not taken in time is not shown, counted, and delivered all the same.\n" +
 			"It asks the agent over the socket in its state_dir, as root or as the agent's user.",
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usagef("want one INPUT or more, and got none; kusto-agent status shows them")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if t.limit < 0 {
 				return fmt.Errorf("--limit %d: want 0 or more", t.limit)

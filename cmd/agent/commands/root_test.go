@@ -1,0 +1,42 @@
+package commands
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"kusto-agent/internal/exit"
+)
+
+// TestUsage: a command line that is wrong ends with the code of usage, and the message says what to
+// do. Not parallel: it takes stderr.
+func TestUsage(t *testing.T) {
+	f := func(says string, args ...string) {
+		t.Helper()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stderr := os.Stderr
+		os.Stderr = w
+		code := Execute(args)
+		os.Stderr = stderr
+		w.Close()
+		words, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code != exit.Usage || !strings.Contains(string(words), says) {
+			t.Errorf("%q: %d, %s; want %s", args, code, words, says)
+		}
+	}
+	f(`unknown command "bogus" for "kusto-agent"; for help: kusto-agent --help`, "bogus")
+	f(`unknown command "extra" for "kusto-agent run"; for help: kusto-agent run --help`, "run", "extra")
+	f("unknown flag: --bogus; for help: kusto-agent spool ls --help", "spool", "ls", "--bogus")
+	f(`there is no command "bogus"; for a list: kusto-agent help`, "help", "bogus")
+	f(`there is no command "spool bogus"`, "help", "spool", "bogus")
+	f("want one INPUT or more, and got none; kusto-agent status shows them", "tap")
+	f("want one INPUT, and got 0; kusto-agent config show shows them", "preview")
+	f("want one text, and got 3 arguments; put it in single quotes", "query", "T", "|", "count")
+}
