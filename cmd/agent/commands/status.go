@@ -3,7 +3,9 @@ package commands
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -63,15 +65,15 @@ type watched struct {
 // --config is given.
 func (w *watched) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration)")
+	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration, or the socket in its state_dir where that is off)")
 	f.StringVar(&w.path, "config", config.DefaultPath, "the configuration `file`")
 	f.StringVar(&w.dir, "state-dir", "", "the state_dir of the agent, a `folder`: asks over the socket in it, as root or as the agent's user")
 	cmd.MarkFlagsMutuallyExclusive("address", "state-dir")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.named = cmd.Flags().Changed("config") }
 }
 
-// fetch asks the agent that the flags name for its status: over its socket with --state-dir,
-// otherwise over HTTP at --address or telemetry.listen. If --config was given and the agent that
+// fetch asks the agent that the flags name for its status: over its socket with --state-dir or if
+// the configuration switches telemetry.listen off, otherwise over HTTP at --address or telemetry.listen. If --config was given and the agent that
 // answers runs with another file, that is an error. Its errors have exit codes.
 func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	if w.dir != "" {
@@ -79,10 +81,23 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 		return s, askError(err, w.dir)
 	}
 	ask := telemetry.Config{Listen: w.addr}
+	var unread error // why the configuration does not say where the agent listens
 	if w.addr == "" {
-		ask = listening(w.path)
+		cfg, err := loadConfig(w.path)
+		switch {
+		case err != nil: // every user may ask for the status, also one who cannot read the file
+			ask, unread = telemetry.DefaultConfig(), err
+		case cfg.Telemetry.Listen == "":
+			s, err := telemetry.FetchStatus(ctx, cfg.StateDir)
+			return s, askError(err, cfg.StateDir)
+		default:
+			ask = cfg.Telemetry
+		}
 	}
 	s, err := telemetry.Fetch(ctx, ask)
+	if err != nil && unread != nil && (w.named || exists(w.path)) {
+		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; it was asked there, the default, since the configuration does not say where:\n%w", err, unread))
+	}
 	if err != nil {
 		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, ask.Listen))
 	}
@@ -91,6 +106,12 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 			ask.Listen, telemetry.Printable(s.Config.File)))
 	}
 	return s, nil
+}
+
+// exists reports whether there is a file at path, or there may be one.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // other reports whether file, the configuration of the agent that answered, is another file than
@@ -104,15 +125,4 @@ func (w *watched) other(file string) bool {
 	a, errA := os.Stat(asked)
 	b, errB := os.Stat(file)
 	return errA != nil || errB != nil || !os.SameFile(a, b)
-}
-
-// listening returns the section telemetry of the configuration at path, which says where the agent
-// listens. If the file cannot be read or switches it off, it returns the default: every user may
-// ask for the status, also one who cannot read the file.
-func listening(path string) telemetry.Config {
-	cfg, err := config.Load(path, os.LookupEnv, config.Options{})
-	if err != nil || cfg.Telemetry.Listen == "" {
-		return telemetry.DefaultConfig()
-	}
-	return cfg.Telemetry
 }
