@@ -56,7 +56,7 @@ func TestEveryHintOfQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &queryHinted{Hinted: kustotest.Hinted{T: t}, server: emulatortest.Start(t, emulator.Options{Schema: schema})}
-	h.client = newQuerier(t, h.server.URL())
+	h.client = newQuerier(t, h.server.URL(), func(o *wire.Options) { o.Auth = &kustotest.StaticToken{Bearer: "zq-token"} })
 	h.ofQueries()
 	lost := newQuerier(h.T, kustotest.Script(h.T, func(c *net.TCPConn) { kustotest.ReadRequest(c) }))
 	for _, call := range []Call{QueryV2, Mgmt} {

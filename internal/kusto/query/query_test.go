@@ -363,7 +363,7 @@ func TestQueryRefused(t *testing.T) {
 			w.Header().Set("x-ms-activity-id", "act-1")
 			w.WriteHeader(status)
 			io.WriteString(w, body)
-		})
+		}, func(o *wire.Options) { o.Auth = &kustotest.StaticToken{Bearer: "abc"} })
 		err := c.Query(t.Context(), &Query{Database: "Logs", Text: "T"}, &Collector{})
 		var e *kusto.Error
 		if !errors.As(err, &e) || e.Status != status || e.Code != code || e.ActivityID != "act-1" || !strings.Contains(e.Hint, hint) || e.Message == "" || e.Partial {

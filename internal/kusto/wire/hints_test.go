@@ -52,7 +52,7 @@ func TestEveryHint(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &hinted{Hinted: kustotest.Hinted{T: t}, server: emulatortest.Start(t, emulator.Options{Schema: schema})}
-	h.client = newClient(t, h.server.URL())
+	h.client = newClient(t, h.server.URL(), func(o *Options) { o.Auth = &kustotest.StaticToken{Bearer: "zq-token"} })
 	h.ofIngestion()
 	h.ofTheWay()
 	h.Covers([]string{"hint.go"})

@@ -105,8 +105,14 @@ func (c *Client) Authorize(req *http.Request) (bearer string, err error) {
 }
 
 // Refused reports to the token source that the service answered 401 to the token bearer. It returns
-// e, or a copy whose hint says to set the clock of this machine if that is wrong.
+// e, or a copy whose hint says to set the clock of this machine if that is wrong, or to sign in if
+// no token was sent.
 func (c *Client) Refused(bearer string, e *kusto.Error) *kusto.Error {
+	if bearer == "" {
+		e = new(*e)
+		e.Hint = "the service asks for a token, and none was sent: give auth.method a way to sign in"
+		return e
+	}
 	e = c.conns.clock.Blame(e).(*kusto.Error)
 	if c.auth != nil {
 		c.auth.Invalidate(bearer, e)

@@ -132,6 +132,17 @@ func TestQueryClientTakesNoData(t *testing.T) {
 	}
 }
 
+// Where no token was sent, the keys that say what a token is for are not to blame.
+func TestRefusedWithoutToken(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer realm=x")
+		w.WriteHeader(401)
+	})
+	if a := c.Ingest(t.Context(), sample("x")); a.Verdict != kusto.Auth || !strings.Contains(a.Hint, "none was sent: give auth.method") || a.Err.Hint != a.Hint {
+		t.Errorf("got %+v", a)
+	}
+}
+
 func TestNoTokenNoRequest(t *testing.T) {
 	broken := &kusto.Error{Status: 401, Code: "AADSTS7000215", Message: "get token: wrong", Hint: "the secret is wrong"}
 	c := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was made") }, func(o *Options) { o.Auth = &kustotest.StaticToken{Err: broken} })
