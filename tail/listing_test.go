@@ -86,6 +86,9 @@ func TestListing(t *testing.T) {
 			"rival x.log idle 2/2/2",
 		})
 	w.wantListed(false, want...)
+	if n := w.boxed.logged("input has no file, will look again", "empty", "no file matches its paths"); n != 1 {
+		t.Errorf("that an input has no file is logged %d times", n)
+	}
 	w.wantListed(true, append(want, "in x.log left out - exclude leaves it out", "rival old.log left out - exclude leaves it out")...)
 }
 

@@ -88,14 +88,16 @@ func (t *Tailer) tellOf(about subject, err error, first bool) {
 	if sameReason(now, was) {
 		return
 	}
-	where := []any{"file", about.path}
-	if about.input != "" {
+	bad, good, where := "file cannot be read, will retry", "file can be read again", []any{"file", about.path}
+	if name, whole := strings.CutPrefix(about.path, "input "); whole { // as tellMatched has it
+		bad, good, where = "input has no file, will look again", "input has files again", []any{"input", name}
+	} else if about.input != "" {
 		where = append(where, "input", about.input)
 	}
 	if err != nil {
-		t.o.Logger.Warn("file cannot be read, will retry", append(where, "err", err, "fix", fixOf(err))...)
+		t.o.Logger.Warn(bad, append(where, "err", err, "fix", fixOf(err))...)
 	} else {
-		t.o.Logger.Info("file can be read again", where...)
+		t.o.Logger.Info(good, where...)
 	}
 }
 
