@@ -182,7 +182,7 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	s.w = writer{s: s, log: opts.Logger, agent: opts.Agent}
 	if cfg.MaxSize > 0 {
 		if err := durable.MkdirAll(opts.FS, dir); errors.Is(err, os.ErrPermission) {
-			return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
+			return nil, nil, fmt.Errorf("open spool %q: %w; run as a user who may write there, or set another spool.dir", dir, err)
 		} else if err != nil {
 			s.w.tell(err) // each new segment tries again
 		}

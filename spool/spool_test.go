@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -727,3 +729,17 @@ func TestRecordIDsGoOn(t *testing.T) {
 		t.Errorf("%d records, want at least %d", got, want)
 	}
 }
+
+// A folder that may not be made ends the start, and the error says what to do.
+func TestFolderNotAllowed(t *testing.T) {
+	t.Parallel()
+	_, _, err := Open(filepath.Join(t.TempDir(), "spool"), Config{MaxSize: 1 << 20}, Options{FS: notAllowed{durable.OS}})
+	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "set another spool.dir") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// notAllowed is a file system in which no folder may be made.
+type notAllowed struct{ durable.FS }
+
+func (notAllowed) Mkdir(string) error { return os.ErrPermission }
