@@ -158,8 +158,14 @@ func reportSyntax(err error, src *source) {
 	if runeAt(src.lines[min(line, len(src.lines))-1], col) == '\t' {
 		told = "a tab; indent with spaces"
 	}
+	if strings.HasSuffix(told, "or a comma is missing") && bareVariable.MatchString(src.lines[min(line, len(src.lines))-1]) {
+		told += "; within { } and [ ] a value with ${NAME} has to stand in quotes"
+	}
 	src.badAt(line, col, "", told)
 }
+
+// bareVariable finds a value that begins with ${ without quotes: within { } and [ ] its brace is one of YAML.
+var bareVariable = regexp.MustCompile(`[:,\[{]\s*\$\{`)
 
 // runeAt returns the character of a line at a column, from 1; 0 if the line is shorter.
 func runeAt(line string, col int) rune {
