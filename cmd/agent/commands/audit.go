@@ -30,7 +30,8 @@ func auditCommand() *cobra.Command {
 			"The fields may have other names. If a column is not named like its field, give its name with --column.\n\n" +
 			"With --repair too, records that are missing and still in their files are sent again as they were sent first, with\n" +
 			"the same stamps except that of the batch, and the tables are asked once more. The agent may run meanwhile.\n\n" +
-			"The exit code is 1 if something did not reach the service and no key of the configuration allowed that.",
+			"The exit code is 1 if something was lost, or may be, and no key of the configuration allowed that. Records in\n" +
+			"quarantine, and those that a person gave up, are told and do not count.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
 	}
@@ -63,8 +64,15 @@ type auditing struct {
 // run checks the flags, reads the state on disk and prints the report. The error has exit code 1 if
 // the report is not OK. With --against-table the method against does all of this.
 func (a *auditing) run(cmd *cobra.Command) error {
-	if a.repair && !a.table || a.yes && !a.repair || a.repair && a.json && !a.yes || a.settled < 0 {
-		return exit.Usagef("--repair needs --against-table, and --yes too with --json; --yes is for --repair; --settled cannot be negative")
+	switch {
+	case a.repair && !a.table:
+		return exit.Usagef("--repair needs --against-table, which says what is missing")
+	case a.yes && !a.repair:
+		return exit.Usagef("--yes is for --repair")
+	case a.repair && a.json && !a.yes:
+		return exit.Usagef("--repair with --json asks nobody: give --yes too")
+	case a.settled < 0:
+		return exit.Usagef("--settled %s: want 0s or more", a.settled)
 	}
 	o, err := a.options()
 	if err != nil {

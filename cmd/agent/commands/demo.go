@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kusto-agent/internal/demo"
+	"kusto-agent/internal/exit"
 )
 
 // demoCommand returns the command demo, with its help and its flags.
@@ -16,6 +17,9 @@ func demoCommand() *cobra.Command {
 		Short: "Run the whole journey on this machine: endpoint, writer and agent, with no cluster and no configuration",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d.For <= 0 {
+				return exit.Usagef("--for %s: want more than 0, such as 10s", d.For)
+			}
 			ctx, stop := untilSignal(cmd)
 			defer stop()
 			d.Out = cmd.OutOrStdout()

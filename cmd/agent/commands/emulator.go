@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -31,6 +32,9 @@ func emulatorCommand() *cobra.Command {
 			defer stop()
 			if authority != "" && !o.TLS {
 				return exit.Usagef("--tls-ca goes with --tls")
+			}
+			if _, _, err := net.SplitHostPort(listen); err != nil {
+				return exit.Usagef("--listen %q: want a host:port such as 127.0.0.1:8080", listen)
 			}
 			if err := loadSchema(&o, schema, open); err != nil {
 				return err
@@ -100,7 +104,7 @@ func loadSchema(o *emulator.Options, path string, open bool) error {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return exit.With(exit.Usage, err)
+		return exit.With(exit.Usage, fmt.Errorf("--schema, the file of the schema: %w", err))
 	}
 	defer f.Close()
 	if o.Schema, err = emulator.LoadSchema(f); err != nil {

@@ -38,5 +38,13 @@ func TestUsage(t *testing.T) {
 	f(`there is no command "spool bogus"`, "help", "spool", "bogus")
 	f("want one INPUT or more, and got none; kusto-agent status shows them", "tap")
 	f("want one INPUT, and got 0; kusto-agent config show shows them", "preview")
+	f("--repair needs --against-table, which", "audit", "--repair")
+	f("--yes is for --repair", "audit", "--yes", "--settled", "-1s")
+	f("give --yes too", "audit", "--against-table", "--repair", "--json")
+	f("--settled -1s: want 0s or more", "audit", "--settled", "-1s")
+	f("--for -1s: want more than 0", "demo", "--for", "-1s")
+	f("want a host:port such as 127.0.0.1:8080", "emulator", "--listen", "bogus")
+	f("want a host:port such as 127.0.0.1:8080", "emulator", "--listen", "8080")
+	f("--schema, the file of the schema: open /none/s.json: no such file", "emulator", "--schema", "/none/s.json")
 	f("want one text, and got 3 arguments; put it in single quotes", "query", "T", "|", "count")
 }
