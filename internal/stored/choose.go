@@ -75,13 +75,15 @@ func outputTo(w io.Writer) console.Output {
 }
 
 // meant returns a usage error if the filter selects everything and the user did not pass --all, or
-// if it selects some and the user did.
+// if it selects some and the user did. All of those for one cluster are all of them too.
 func (f *Filter) meant(all bool) error {
+	rest := *f
+	rest.Cluster = ""
 	switch {
 	case f.IsEmpty() && !all:
 		return exit.Usagef("say which, with IDs or with --input, --table, --since and the like, or --all")
-	case !f.IsEmpty() && all:
-		return exit.Usagef("--all and a choice of some exclude each other")
+	case !rest.IsEmpty() && all:
+		return exit.Usagef("--all goes without IDs and without --input, --table, --since and the like; leave out one or the other")
 	}
 	return nil
 }
