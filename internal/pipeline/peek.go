@@ -126,7 +126,7 @@ func (c *Peek) Why() string {
 	if ledger.Total(c.LeftOut()) > 0 {
 		return "all of it is left out: " + c.LeftOutText()
 	}
-	return "its files hold nothing that is not dealt with already"
+	return "its files hold nothing that is not accepted, in the spool, in quarantine or in a request already"
 }
 
 // LeftOut returns how many records were filtered, by reason. Each rule of the input is in the

@@ -63,7 +63,7 @@ func TestPeek(t *testing.T) {
 	const objects = `paths: ["$DIR/*.json"], table: T, mapping: m`
 	f("one file", lines, map[string]string{"a.log": "one\ntwo\n"}, "one\ntwo\n", "$DIR/a.log 0 to 8", 0, "")
 	f("no file", lines, nil, "", "", 0, "no file matches its paths")
-	f("an empty file", lines, map[string]string{"a.log": ""}, "", "", 0, "its files hold nothing")
+	f("an empty file", lines, map[string]string{"a.log": ""}, "", "", 0, "its files hold nothing that is not accepted, in the spool")
 	f("one record is refused", objects, map[string]string{"a.json": "{]\n{\"a\":1}\n"}, "{\"a\":1}\n", "$DIR/a.json 0 to 11", 1, "")
 	f("all are refused", objects, map[string]string{"a.json": "{]\n[}\n"}, "", "", 2, "2 records would go to quarantine, and no other was read")
 }
