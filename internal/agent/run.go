@@ -211,14 +211,19 @@ func (a *Agent) verdict() error {
 	}
 	p := a.sender.Progress()
 	var all ledger.Books
-	var quarantined, filtered uint64
+	var quarantined, dropped, filtered uint64
 	for _, b := range a.ledger.Snapshot() {
 		all.Read += b.Read + b.Restored
 		all.Accepted += b.Accepted
 		quarantined += ledger.Total(b.Quarantined)
+		dropped += ledger.Total(b.Dropped)
 		filtered += ledger.Total(b.Filtered)
 	}
-	a.Log.Info("run --once is done", "records", all.Read, "accepted", all.Accepted, "filtered", filtered, "quarantined", quarantined)
+	a.Log.Info("run --once is done", "records", all.Read, "accepted", all.Accepted, "filtered", filtered, "quarantined", quarantined, "dropped", dropped)
+	foreign := 0
+	for _, n := range a.foreignSpool() {
+		foreign += n
+	}
 	switch {
 	case p.Refused:
 		return exit.With(exit.Refused, errors.New("a token or a route was refused; what was not accepted is in its files or in the spool"))
@@ -226,6 +231,10 @@ func (a *Agent) verdict() error {
 		return exit.With(exit.Unreachable, errors.New("the service did not accept everything; the rest is in its files or in the spool"))
 	case a.unread || a.tail.Refused() || a.isUnread():
 		return exit.With(exit.Failed, errors.New("not every file could be read to its end"))
+	case foreign > 0:
+		return exit.With(exit.Failed, fmt.Errorf("payloads that wait in the spool for clusters that no input sends to: %d", foreign))
+	case dropped > 0:
+		return exit.With(exit.Failed, fmt.Errorf("records dropped before the service accepted them: %d", dropped))
 	case quarantined > 0:
 		return exit.With(exit.Failed, fmt.Errorf("records refused and kept in quarantine: %d", quarantined))
 	}

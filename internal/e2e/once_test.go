@@ -209,6 +209,29 @@ inputs:
 		})
 }
 
+// TestOnceTellsOfWhatIsNotSent: a run --once does not end as if all was accepted while payloads of an
+// earlier run wait for a cluster that no input sends to, nor if it dropped them.
+func TestOnceTellsOfWhatIsNotSent(t *testing.T) {
+	t.Parallel()
+	f := func(name, config, again, says string, after int) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			s.write("logs/a.log", "one\ntwo\n")
+			s.env = []string{"DEAD=" + s.deadURL()}
+			s.once(config, exit.Unreachable)
+			p := s.once(again, 1)
+			if !strings.Contains(p.log.text(), says) {
+				t.Errorf("it says\n%s", p.log.text())
+			}
+			s.once(again, after)
+		})
+	}
+	dead := strings.ReplaceAll(open, "${URL}", "${DEAD}") + impatient
+	f("another cluster", dead+oneText, open+impatient+oneText, "no input sends to: 1", 1)
+	f("too old", dead+oneText, dead+"spool: {max_age: 1ms}\n"+oneText, "dropped before the service accepted them: 2", 0)
+}
+
 func schemaOf(t *testing.T, text string) *emulator.Schema {
 	t.Helper()
 	s, err := emulator.LoadSchema(strings.NewReader(text))
