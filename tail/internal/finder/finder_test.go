@@ -215,7 +215,9 @@ func TestRotatedNames(t *testing.T) {
 		}
 		return name
 	})
-	for name, want := range map[string]bool{"a.log.1": true, "a.log-20260101": true, "a.log.2.gz": true, "a.log": false, "a.log.old": false, "b.log.1": false} {
+	for name, want := range map[string]bool{"a.log.1": true, "a.log-20260101": true, "a.log.2.gz": true, "a.log": false, "a.log.old": false, "b.log.1": false,
+		"a-20260101.log": true, "a.2026-01-01.log.gz": true, "a-20260101-1767225600.log": true, "a-2.log": false, "a-2026.log": false,
+		"a-20260101.txt": false, "a-b20260101.log": false, "b-20260101.log": false} {
 		f(from, name, want)
 	}
 	like := Like("a.log", "a-2026.log")

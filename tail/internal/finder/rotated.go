@@ -31,12 +31,26 @@ func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(nam
 // numbered is what rotation puts behind a name: a number, a date or a time.
 var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
 
+// dated is what rotation puts before an extension: a date or a time. A shorter number may be part of
+// the name of another log, as in app-2.log.
+var dated = regexp.MustCompile(`^[-._]?[0-9](?:[-._:TZ]*[0-9]){7}[-._:TZ0-9]*$`)
+
 // RotatedFrom returns a function that reports whether rotation may have given a file this
-// name: old with a number after it. unpacked removes the suffix of compression.
+// name: old with a number after it, or with a date before its extension. unpacked removes the suffix
+// of compression.
 func RotatedFrom(old string, unpacked func(name string) string) func(name string) bool {
+	stem, ext := Stem(old), filepath.Ext(old)
 	return func(name string) bool {
 		more, ok := strings.CutPrefix(name, old)
-		return ok && numbered.MatchString(unpacked(more))
+		if ok && numbered.MatchString(unpacked(more)) {
+			return true
+		}
+		more, ok = strings.CutPrefix(unpacked(name), stem)
+		if !ok || stem == "" || ext == "" {
+			return false
+		}
+		date, ok := strings.CutSuffix(more, ext)
+		return ok && dated.MatchString(date)
 	}
 }
 
