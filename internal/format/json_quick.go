@@ -183,9 +183,27 @@ func (c *closing) fit(b []byte, n int) bool {
 				return false
 			}
 			word, begin = c.from(word, begin)
-			i = begin + bits.TrailingZeros64(word)
+			j := begin + bits.TrailingZeros64(word)
 			word &= word - 1
-			if binary.LittleEndian.Uint16(b[i:]) != '"'|':'<<8 {
+			v := binary.LittleEndian.Uint64(b[j:])
+			if v&threeBytes == stringNext || v&fourBytes == stringBehindSpace { // as most values are
+				word, begin = c.from(word, begin)
+				i = begin + bits.TrailingZeros64(word)
+				word &= word - 1
+				switch v = binary.LittleEndian.Uint64(b[i:]); {
+				case v&threeBytes == nameNext:
+					i += 2
+					continue
+				case v&fourBytes == nameBehindSpace:
+					i += 3
+					continue
+				case v&0xff != '"':
+					return false
+				}
+				i++
+				goto behind
+			}
+			if i = j; v&0xffff != '"'|':'<<8 {
 				if b[i] != '"' {
 					return false
 				}
@@ -228,6 +246,7 @@ func (c *closing) fit(b []byte, n int) bool {
 				return false
 			}
 		}
+	behind:
 		// Behind a value: containers end, or another value follows.
 		for {
 			if b[i] == ' ' {
@@ -254,6 +273,17 @@ func (c *closing) fit(b []byte, n int) bool {
 	}
 	return false
 }
+
+// What follows the name of most members and a value that is a string, as words.
+const (
+	stringNext        = '"' | ':'<<8 | '"'<<16
+	stringBehindSpace = '"' | ':'<<8 | ' '<<16 | '"'<<24
+	nameNext          = '"' | ','<<8 | '"'<<16
+	nameBehindSpace   = '"' | ','<<8 | ' '<<16 | '"'<<24
+
+	threeBytes = 1<<24 - 1
+	fourBytes  = 1<<32 - 1
+)
 
 // overSpaces returns the first index from i on that is no space, or n.
 func overSpaces(b []byte, i, n int) int {
