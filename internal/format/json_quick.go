@@ -49,31 +49,64 @@ func (s *Scanner) quickJSON(data []byte, n int) (ok, beyond bool) {
 		s.padded = append(s.padded, make([]byte, quickRoom)...)
 		data = s.padded
 	}
-	data = data[:n+quickRoom] // a number is not read further than this
-	ok = s.closing.find(data, n) && s.closing.fit(data, n)
-	return ok, s.closing.high&eighthBits != 0
+	c := &s.closing
+	c.begin(0)
+	if !c.find(data, n) {
+		return false, false
+	}
+	end, ok := c.fit(data[:n+quickRoom], 0) // a number is not read further than this
+	if ok = ok && end <= n && skipSpace(data[:n], end) == n; ok {
+		s.step = max(s.step, leastStep)
+	}
+	return ok, c.isBeyond(0, n)
 }
 
-// closing is where the strings of a record of n bytes end: the bit of each quote
-// that closes one is set. Bits n and n+1 are set too, so that a search ends, and
-// all from n on mean nothing.
+// bitmap has a bit for each byte of data, and room for those that mark takes.
+type bitmap [quickMost/64 + 2]uint64
+
+// closing is where strings end in data of known bytes, which begins with a record: the bit of
+// each quote that closes one is set. Control characters count as quotes. So the newline behind
+// a record swaps what is inside of strings and what is outside, for all records up to the next
+// newline. That is why there are two maps: those of a record are in bits[0] if an even number
+// of quotes and control characters precedes it, else in bits[1].
 type closing struct {
-	bits [quickMost/64 + 1]uint64
-	high uint64 // eighth bits: there may be bytes above 127
+	bits   [2]bitmap
+	beyond [quickMost / 64]uint16 // of each block: one more than the last one up to it with bytes above 127; 0: none
+
+	known   int    // the bits from here on mean nothing
+	last    uint16 // the last one of beyond
+	escaped uint64 // 1: the byte at known is escaped
+	inside  uint64 // all bits are set: an odd number of quotes precedes known
+
+	// Of a run of lines, see json_lines.go.
+	base  int  // where in the data bit 0 is
+	next  int  // where in the data the next record begins; -1: not known
+	odd   int  // the map of that record
+	stuck bool // there is no valid escape behind known
 }
 
-// find marks where the strings in the first n bytes of b end, 64 bytes at a time. It
-// returns false if a backslash begins no valid escape. It takes control characters for
-// quotes, so that fit rejects them.
+// begin forgets what is known; the next record begins at base in the data.
+func (c *closing) begin(base int) {
+	c.known, c.last, c.escaped, c.inside = 0, 0, 0, 0
+	c.base, c.next, c.odd, c.stuck = base, -1, 0, false
+}
+
+// isBeyond reports whether there may be bytes above 127 between i and end.
+func (c *closing) isBeyond(i, end int) bool {
+	return end > 0 && int(c.beyond[(end-1)/64]) > i/64
+}
+
+// find marks where strings end in the first n bytes of b, from the last block known on, 64
+// bytes at a time. It returns false if a backslash begins no valid escape; what precedes its
+// block is known then. n may be no multiple of 64 only at the end.
 func (c *closing) find(b []byte, n int) bool {
-	// escaped is 1 if the first byte of the block is escaped; inside has all bits set if the block
-	// begins within a string. A bit of plain is set where a byte is neither a quote nor a control character.
-	var high, escaped, inside uint64
-	for i := 0; i < n; i += 64 {
+	// A bit of plain is set where a byte is neither a quote nor a control character.
+	escaped, inside, last := c.escaped, c.inside, c.last
+	for i := c.known; i < n; i += 64 {
 		block := (*[64]byte)(b[i:])
 		w0, w1 := binary.LittleEndian.Uint64(block[0:8]), binary.LittleEndian.Uint64(block[8:16])
 		w2, w3 := binary.LittleEndian.Uint64(block[16:24]), binary.LittleEndian.Uint64(block[24:32])
-		high |= w0 | w1 | w2 | w3
+		high := w0 | w1 | w2 | w3
 		plain := unquoted(w0) | unquoted(w1)<<8 | unquoted(w2)<<16 | unquoted(w3)<<24
 		slashless := notSlash(w0) & notSlash(w1) & notSlash(w2) & notSlash(w3)
 		w0, w1 = binary.LittleEndian.Uint64(block[32:40]), binary.LittleEndian.Uint64(block[40:48])
@@ -86,27 +119,43 @@ func (c *closing) find(b []byte, n int) bool {
 		if ^slashless&eighthBits|escaped != 0 {
 			var ok bool
 			if quotes, escaped, ok = unescaped(b, i, n, quotes, escaped); !ok {
+				c.mark(i)
 				return false
 			}
 		}
-		in := evenOut(quotes) ^ inside // the bytes in strings, with the opening quotes
+		if high&eighthBits != 0 {
+			last = uint16(i/64 + 1)
+		}
+		c.beyond[i/64] = last
+		in := evenOut(quotes) ^ inside // the bytes with an odd number of quotes up to them: in strings, with the opening quotes
 		inside = -(in >> 63)
-		c.bits[i/64] = quotes &^ in
+		c.bits[0][i/64], c.bits[1][i/64] = quotes&^in, quotes&in
 	}
-	// Two bits behind the record end every search for the next bit.
-	c.bits[n/64] |= 1 << (n % 64)
-	c.bits[(n+1)/64] |= 1 << ((n + 1) % 64)
-	c.high = high
+	c.escaped, c.inside, c.last = escaped, inside, last
+	c.mark(n)
 	return true
 }
 
-// from returns word, or if it is zero the next word of c.bits that is not. begin is the index in all
+// mark notes that n bits are known. The two behind them end every search for the next bit.
+func (c *closing) mark(n int) {
+	for m := range c.bits {
+		marks := &c.bits[m]
+		if n%64 == 0 {
+			marks[n/64] = 0
+		}
+		marks[n/64] |= 1 << (n % 64)
+		marks[(n+1)/64] |= 1 << ((n + 1) % 64)
+	}
+	c.known = n
+}
+
+// from returns word, or if it is zero the next word of the map that is not. begin is the index in all
 // bits of the first bit of word, and the second result is that of the returned word. The caller makes
 // sure that a bit is set from begin on.
-func (c *closing) from(word uint64, begin int) (uint64, int) {
+func (marks *bitmap) from(word uint64, begin int) (uint64, int) {
 	for word == 0 {
 		begin += 64
-		word = c.bits[begin/64]
+		word = marks[begin/64]
 	}
 	return word, begin
 }
@@ -159,35 +208,40 @@ func unescaped(b []byte, i, n int, quotes, escaped uint64) (uint64, uint64, bool
 	return quotes, 0, true
 }
 
-// fit reports whether the first n bytes of b are one JSON object with white
-// space around it. The strings that it goes over are all that find saw: between
-// them it takes no byte that find takes for a quote, and of white space only
-// spaces. So the next bit is that of the quote that closes the string at i, or of
-// a control character in it. What it looks at behind n can only make it say no.
-func (c *closing) fit(b []byte, n int) bool {
+// fit reports whether an object of JSON begins at i in b, with spaces before it, and returns
+// the index behind it. Where there is none, end is the index up to which it was sound. If end is
+// not below known it tells nothing: the object was not all in what is known.
+//
+// The strings that it goes over are all that find saw: between them it takes no byte that find
+// takes for a quote, and of white space only spaces. So the next bit is that of the quote that
+// closes the string at i, or of a control character in it.
+func (c *closing) fit(b []byte, i int) (end int, ok bool) {
 	var (
 		arrays [MaxDepth / 64]uint64 // as in strictObject
 		depth  = 0
 		closer = byte('}')
-		i      = overSpaces(b, 0, n)
+		n      = c.known
 
-		word, begin = c.bits[0], 0 // bits not yet used
+		marks = &c.bits[c.odd]
+		begin = i &^ 63
+		word  = marks[begin/64] >> (i % 64) << (i % 64) // bits not yet used
 	)
+	i = overSpaces(b, i, n)
 	if b[i] != '{' {
-		return false
+		return i, false
 	}
 	for i < n {
 		// A value begins at i, in an object behind its name.
 		if depth > 0 && closer == '}' {
 			if b[i] != '"' {
-				return false
+				return i, false
 			}
-			word, begin = c.from(word, begin)
+			word, begin = marks.from(word, begin)
 			j := begin + bits.TrailingZeros64(word)
 			word &= word - 1
 			v := binary.LittleEndian.Uint64(b[j:])
 			if v&threeBytes == stringNext || v&fourBytes == stringBehindSpace { // as most values are
-				word, begin = c.from(word, begin)
+				word, begin = marks.from(word, begin)
 				i = begin + bits.TrailingZeros64(word)
 				word &= word - 1
 				switch v = binary.LittleEndian.Uint64(b[i:]); {
@@ -198,17 +252,17 @@ func (c *closing) fit(b []byte, n int) bool {
 					i += 3
 					continue
 				case v&0xff != '"':
-					return false
+					return i, false
 				}
 				i++
 				goto behind
 			}
 			if i = j; v&0xffff != '"'|':'<<8 {
 				if b[i] != '"' {
-					return false
+					return i, false
 				}
 				if i = overSpaces(b, i+1, n) - 1; b[i+1] != ':' {
-					return false
+					return i, false
 				}
 			}
 			if i += 2; b[i] == ' ' {
@@ -217,15 +271,15 @@ func (c *closing) fit(b []byte, n int) bool {
 		}
 		switch v := b[i]; v {
 		case '"':
-			word, begin = c.from(word, begin)
+			word, begin = marks.from(word, begin)
 			i = begin + bits.TrailingZeros64(word)
 			if word &= word - 1; b[i] != '"' {
-				return false
+				return i, false
 			}
 			i++
 		case '{', '[':
 			if depth == MaxDepth {
-				return false
+				return i, false
 			}
 			if v == '[' {
 				arrays[depth/64] |= 1 << (depth % 64)
@@ -238,13 +292,15 @@ func (c *closing) fit(b []byte, n int) bool {
 				continue
 			}
 		case 't', 'f', 'n':
-			if i = scalarEnd(b, i); i < 0 {
-				return false
+			if end = scalarEnd(b, i); end < 0 {
+				return i, false
 			}
+			i = end
 		default:
-			if i = quickNumber(b, i); i < 0 {
-				return false
+			if end = quickNumber(b, i); end < 0 {
+				return i, false
 			}
+			i = end
 		}
 	behind:
 		// Behind a value: containers end, or another value follows.
@@ -259,11 +315,11 @@ func (c *closing) fit(b []byte, n int) bool {
 				break
 			}
 			if b[i] != closer || i >= n {
-				return false
+				return i, false
 			}
 			i++
 			if depth--; depth == 0 {
-				return skipSpace(b[:n], i) == n
+				return i, true
 			}
 			closer = '}'
 			if arrays[(depth-1)/64]>>((depth-1)%64)&1 != 0 {
@@ -271,7 +327,7 @@ func (c *closing) fit(b []byte, n int) bool {
 			}
 		}
 	}
-	return false
+	return i, false
 }
 
 // What follows the name of most members and a value that is a string, as words.

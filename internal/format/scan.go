@@ -87,7 +87,10 @@ type Scanner struct {
 	checks  bool    // each record is checked
 	wary    bool    // see wary.go
 	fault   fault   // why the cut at hand is unsound
-	closing closing // of the record at hand, see json_quick.go
+	closing closing // of the records at hand, see json_quick.go
+	jsonl   bool    // soundLines is tried, see json_lines.go
+	step    int     // how many bytes it classifies next; 0: none
+	margin  int     // how many bytes from a record on it wants to be known
 	padded  []byte  // a record with quickRoom behind it
 	relaxed []byte  // a record freed of the engine's leniencies, see json_relaxed.go
 	head    header  // of the Avro file at hand
@@ -175,6 +178,7 @@ func New(o Options) (*Scanner, error) {
 	s.apart = o.Parse != ParseNone || o.Rules != nil
 	s.wary = spec.Mapping == "Json" && o.Parse == ParseNone && (o.Wary || o.Rules.Members())
 	s.checks = o.Validate || s.wary || s.json && o.Parse == ParseNone && o.Rules.Withholds()
+	s.jsonl = s.json && s.checks && s.opt.Parse == ParseNone
 	return s, nil
 }
 
@@ -269,8 +273,12 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	}
 	defer s.places(c)
 	header := at == 0 && s.opt.SkipHeader
+	s.closing.next = -1 // the data is new
 	var k cut
 	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
+		if s.jsonl && !s.soundLines(c, data, at, limit) {
+			break
+		}
 		rest := data[c.Consumed:]
 		s.next(&k, rest, last)
 		isHeader := header && k.kind == sound && c.Consumed+k.shownBy(rest) <= s.opt.MaxRecord
@@ -288,6 +296,7 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 			}
 		case k.kind == blank:
 			c.Blank++
+			s.closing.pass(rest[:k.n], c.Consumed)
 		case k.kind == unsound:
 			ok = s.reject(c, rest, k)
 		case isHeader:

@@ -1,0 +1,99 @@
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kusto-agent/internal/record"
+)
+
+// TestSoundLines: nearly all lines of the logs that the benchmarks have are
+// recognised without a search for their end: the benchmarks would not tell.
+func TestSoundLines(t *testing.T) {
+	for _, k := range corpora() {
+		if k.format != record.JSON {
+			continue
+		}
+		for _, end := range []string{"\n", "\r\n", "\n\n", "\r\n \t\r\n"} {
+			s := newScanner(t, Options{Format: record.JSON, Validate: true})
+			text := bytes.ReplaceAll(k.text[:bytes.LastIndexByte(k.text[:1<<20], '\n')+1], []byte("\n"), []byte(end))
+			s.quickJSON([]byte("{}"), 2)
+			s.closing.next = -1
+			took, lines := 0, 0
+			for at := 0; at < len(text); {
+				n, _ := s.soundLine(text, at)
+				line := firstLine(text[at:])
+				switch {
+				case n > 0 && n != line:
+					t.Fatalf("%s: %d bytes of %q", k.name, n, text[at:at+line])
+				case n > 0:
+					took++
+				case s.blank(text[at : at+line]):
+					s.closing.pass(text[at:at+line], at)
+					lines--
+				}
+				lines++
+				at += line
+			}
+			if took < lines-1 {
+				t.Errorf("%s, lines that end with %q: %d of %d", k.name, end, took, lines)
+			}
+		}
+	}
+}
+
+// FuzzSoundLines: among other lines a record is what it is by itself, whatever
+// was known of it from the lines before.
+func FuzzSoundLines(f *testing.F) {
+	for n, s := range []string{
+		`{"a":1}`, `{}`, `{"a":[{},[],"\u00e4\\",-0.5e+10,true,false,null]}`, ` {"ä":"☃", "b" : {"c":[1,2,{"d":0}]} } `, "{\"a\":\"b\",\"c\": \"d\"}\r\n\r\n\n{\"\xff\":0}\r",
+		`{"a":"b`, `{"a":"b\`, `{"a":"b\x"}`, "{\"a\x01\":1}", "{\"a\":\t1}", "\n{\"a\":\n\"b\"}\n \n\r\n", "\x00{}\n\"\n\\\n{'a':1}//\"", strings.Repeat(`{"a":"`+strings.Repeat("x", 900)+"\"}\n", 9),
+	} {
+		f.Add([]byte(s), uint16(n*67))
+	}
+	o := Options{Format: record.JSON, Validate: true, MaxRecord: 1 << 20}
+	ahead, alone := newScanner(f, o), newScanner(f, o)
+	alone.jsonl = false
+	f.Fuzz(func(t *testing.T, b []byte, pad uint16) {
+		if len(b) > 1<<12 {
+			return
+		}
+		var text []byte
+		for n := range 4 {
+			text = fmt.Appendf(text, "{\"pad\":%q}\n", strings.Repeat("p", (int(pad)+n*301)%1500))
+			text = slices.Concat(text, b, []byte("\n{\"ok\":[true]}\n"))
+		}
+		text = append(text, strings.Repeat("{}\n", quickRoom)...)
+		ahead.step = 0
+		var c, d Chunk
+		for at := 0; at < len(text); at += c.Consumed {
+			one, two := buffer(string(text[at:])), buffer(string(text[at:]))
+			ahead.Scan(one, int64(at), true, 0, &c)
+			alone.Scan(two, int64(at), true, 0, &d)
+			rejected := slices.EqualFunc(c.Rejected, d.Rejected, func(a, b Reject) bool {
+				return a.Start == b.Start && a.End == b.End && a.Message == b.Message && bytes.Equal(a.Data, b.Data)
+			})
+			if !rejected || c.Consumed != d.Consumed || c.Blank != d.Blank || c.InvalidUTF8 != d.InvalidUTF8 || !bytes.Equal(c.Body, d.Body) || !slices.Equal(c.Pieces, d.Pieces) {
+				t.Fatalf("%q:\n got %s, %d\nwant %s, %d", text[at:], tell(&c, one), c.InvalidUTF8, tell(&d, two), d.InvalidUTF8)
+			}
+		}
+		// Each line that is taken is sound to the standard library.
+		ahead.step, ahead.closing.next = leastStep, -1
+		for at := 0; at < len(text); at += firstLine(text[at:]) {
+			n, beyond := ahead.soundLine(text, at)
+			line := text[at : at+firstLine(text[at:])]
+			if n > 0 && (n != len(line) || !soundJSON(line) || !beyond && bytes.ContainsFunc(line, func(c rune) bool { return c > 127 })) {
+				t.Fatalf("%q was taken for %d bytes, beyond ASCII %t", line, n, beyond)
+			}
+			if n == 0 {
+				if ahead.blank(line) {
+					ahead.closing.pass(line, at)
+				}
+				ahead.step = max(ahead.step, leastStep)
+			}
+		}
+	})
+}
