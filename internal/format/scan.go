@@ -178,7 +178,7 @@ func New(o Options) (*Scanner, error) {
 	s.apart = o.Parse != ParseNone || o.Rules != nil
 	s.wary = spec.Mapping == "Json" && o.Parse == ParseNone && (o.Wary || o.Rules.Members())
 	s.checks = o.Validate || s.wary || s.json && o.Parse == ParseNone && o.Rules.Withholds()
-	s.jsonl = s.json && s.checks && s.opt.Parse == ParseNone
+	s.jsonl = s.json && s.checks && s.opt.Parse == ParseNone && !s.opt.SkipHeader
 	return s, nil
 }
 
