@@ -505,3 +505,37 @@ func TestMessagesOverAnyFiles(t *testing.T) {
 		})
 	}
 }
+
+// A file between two that was compressed before anybody saw it is not passed over: the
+// message that is open before it does not go on behind it.
+func TestMessageNotOverACompressedFile(t *testing.T) {
+	long := func(text string) string { return strings.Repeat(text, 60) } // so that files do not begin alike
+	for _, stopped := range []bool{false, true} {
+		t.Run(fmt.Sprint(stopped), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().RotateQuiet = units.Duration(time.Second)
+			s := newScript(w)
+			w.start()
+			w.appendTo("a.log", criLine("stdout", "F", long("x")))
+			w.expect("in", criMessage("stdout", long("x")))
+			if stopped {
+				w.shut()
+			}
+			w.appendTo("a.log", criLine("stdout", "P", "a"))
+			w.rename("a.log", "a.log.2")
+			s.run("tick")
+			w.appendTo("a.log", criLine("stdout", "F", long("b")), criLine("stdout", "P", "c"))
+			w.rename("a.log", "a.log.1")
+			s.run("tick\nkeep-time-gzip a.log.1\nkeep-time-gzip a.log.2")
+			if stopped {
+				w.appendTo("a.log", "")
+				w.start()
+				w.await("the open message", func() bool {
+					return slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.z != nil && r.k.position > 0 })
+				})
+			}
+			w.appendTo("a.log", criLine("stdout", "F", "d"))
+			w.expect("in", criMessage("stdout", "a", isPartial), criMessage("stdout", long("b")), criMessage("stdout", "c", isPartial), criMessage("stdout", "d"))
+		})
+	}
+}

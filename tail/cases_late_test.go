@@ -62,7 +62,7 @@ var lateCases = map[int][]string{
 
 	157: {"tail.TestEventIsHeld", "tail.TestEventEndsInQuiet", "tail.TestMessagesAreJoined", "internal/e2e.TestParseKills"},
 	158: {"tail.TestEventIsHeld", "internal/e2e.TestParseRotation"},
-	160: {"tail.TestMessagesAreJoined", "tail.TestMessageOverFiles", "tail.TestMessagesOverAnyFiles", "tail.TestPartsThatCannotBeJoined", "internal/e2e.TestParseRotation"},
+	160: {"tail.TestMessagesAreJoined", "tail.TestMessageOverFiles", "tail.TestMessageNotOverACompressedFile", "tail.TestMessagesOverAnyFiles", "tail.TestPartsThatCannotBeJoined", "internal/e2e.TestParseRotation"},
 	161: {"format.TestLongMessages", "tail.TestLongMessage", "tail.TestEndlessMessage", "tail.TestPartsThatCannotBeJoined"},
 	162: {"format.TestDelimited", "format.TestQuotedRow", "script:162-field-counts", "script:162-max-records", "script:162-open-quote-rotated"},
 	163: {"script:163-header"},

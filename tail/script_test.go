@@ -269,6 +269,16 @@ var commands = map[string]func(s *script, a []string) error{
 	},
 	"gzip": func(s *script, a []string) error { return s.pack(a[0], ".gz") }, // as the commands do
 	"zstd": func(s *script, a []string) error { return s.pack(a[0], ".zst") },
+	"keep-time-gzip": func(s *script, a []string) error { // FILE: as gzip, whose file has the time of what is in it
+		st, err := os.Stat(s.path(a[0]))
+		if err != nil {
+			return err
+		}
+		if err := s.pack(a[0], ".gz"); err != nil {
+			return err
+		}
+		return os.Chtimes(s.path(a[0]+".gz"), st.ModTime(), st.ModTime())
+	},
 	"keep-gzip": func(s *script, a []string) error { // as gzip -c A >>A.gz
 		text, err := os.ReadFile(s.path(a[0]))
 		if err != nil {

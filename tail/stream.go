@@ -197,7 +197,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
-	case open && left:
+	case open && left && !r.in.isPackedBetween(o, r):
 		return o, false
 	case !open && o.parked && o.offset < o.end(): // it waits for room, and may end with an open message
 		return nil, true
@@ -247,6 +247,24 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 		}
 	}
 	return of, doubted
+}
+
+// isPackedBetween reports whether a compressed file holds what was written at the path of the stream
+// after the file of o and before that of r: compressing keeps the time of the last write. The caller
+// holds Tailer.mu.
+func (in *input) isPackedBetween(o, r *reader) bool {
+	isOne := func(path string, mtime int64) bool {
+		return o.shown.mtime < mtime && mtime <= r.info.Birth && homeOf(unpackedName(path)) == r.stream.home
+	}
+	for _, p := range in.packed {
+		if isOne(p.path, p.st.mtime) {
+			return true
+		}
+	}
+	return some(in.known.All(), func(k *known) bool { // one that was read since, or is being read
+		is := k.info.Info()
+		return k != o.k && is.Packed.Size > 0 && isOne(is.First, is.Packed.Mtime)
+	})
 }
 
 // isOlder reports whether the file of a was created before that of b; by the same birth, the one
