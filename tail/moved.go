@@ -104,6 +104,7 @@ func (d *discovery) findCopies(in *input) {
 		var last struct {
 			path  string
 			ctime int64
+			birth int64
 		}
 		for _, path := range info.Paths() {
 			dir, base := filepath.Split(path)
@@ -112,23 +113,26 @@ func (d *discovery) findCopies(in *input) {
 				if !strings.HasPrefix(e.Name(), base) || e.Name() == base || !e.Type().IsRegular() {
 					continue
 				}
-				if ctime, is := d.continues(in, k, dir+e.Name()); is && ctime > last.ctime {
-					last.path, last.ctime = dir+e.Name(), ctime
+				if st, is := d.continues(in, k, dir+e.Name()); is && st.ctime > last.ctime {
+					last.path, last.ctime, last.birth = dir+e.Name(), st.ctime, st.birth
 				}
 			}
 		}
 		if last.path != "" {
 			d.adopt(in, last.path, true)
+			if info.Birth = last.birth; info.Birth > 0 {
+				d.findSiblings(in, finder.NewLook(), rotated{info: info}, last.path) // copies from later truncations
+			}
 		}
 	}
 }
 
 // continues reports whether the file at path, which is not known yet, is a copy of the generation k,
-// which no reader has, and holds more than was read of that, and when the file was last changed, in ns.
-func (d *discovery) continues(in *input, k *known, path string) (ctime int64, is bool) {
+// which no reader has, and holds more than was read of that. It also returns the status of the file.
+func (d *discovery) continues(in *input, k *known, path string) (st status, is bool) {
 	f, st, err := openFile(path)
 	if err != nil {
-		return 0, false
+		return st, false
 	}
 	defer f.Close()
 	var c *candidate
@@ -138,9 +142,9 @@ func (d *discovery) continues(in *input, k *known, path string) (ctime int64, is
 		known = in.byNode.get(st.node) != nil && in.doubted(st.node) == nil
 	})
 	if known || c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
-		return 0, false
+		return st, false
 	}
-	return st.ctime, identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
+	return st, identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
 }
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
