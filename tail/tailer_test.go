@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // A run --once reads all that is there, also last lines without an end, copies
