@@ -156,6 +156,7 @@ type rotated struct {
 	info  record.FileInfo
 	since time.Time // it was at its path at that time; zero: nobody knows
 	looks int       // that were taken beside it
+	at    string    // where a compressed copy of what it held is; empty: the file itself is looked for
 }
 
 // mostLooks is how often is looked beside a file: names can change under the eyes
@@ -167,7 +168,10 @@ const mostLooks = 3
 func (d *discovery) findRotated(in *input) {
 	w := finder.NewLook()
 	for _, g := range take(d.Tailer, &in.rotated) {
-		path, _ := in.folders.findNode(g.info)
+		path := g.at
+		if path == "" {
+			path, _ = in.folders.findNode(g.info)
+		}
 		if path != g.info.Path {
 			d.findSiblings(in, w, g, path)
 		}
@@ -192,7 +196,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	dir, old := filepath.Split(at[len(at)-1])
 	isLike := finder.RotatedFrom(old, unpackedName)
 	if path != "" {
-		isLike = finder.Like(old, filepath.Base(path))
+		isLike = finder.Like(old, filepath.Base(path), unpackedName)
 	}
 	// Where a link leads elsewhere by now, the file that was made last still has the old name.
 	isLeft := was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old)

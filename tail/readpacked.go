@@ -47,6 +47,12 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		r.info.Path = k.info.Info().Path
 	}
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
+	if is == identity.Continuation && k.left.unseen { // the file may have been copied and truncated again, see findRotated
+		info := k.info.Info()
+		info.Birth = p.st.mtime
+		in.rotated = append(in.rotated, rotated{info: info, at: p.path})
+		t.rescanSoon()
+	}
 	switch is {
 	case identity.Same, identity.Continuation:
 		t.resume(r, k.candidate(t.scans.no))

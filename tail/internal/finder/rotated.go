@@ -14,14 +14,14 @@ import (
 // Like returns a function that reports whether a name differs from rotated only in its numbers, as
 // app.log.2 and app.log.1 do. old is the name of the file before it was renamed to rotated. If
 // rotated does not begin like old, or the renaming has added no number, the function returns false
-// for all names.
-func Like(old, rotated string) func(name string) bool {
-	form, stem := formOf(rotated), Stem(old)
+// for all names. unpacked removes the suffix of compression, which does not count.
+func Like(old, rotated string, unpacked func(name string) string) func(name string) bool {
+	form, stem := formOf(unpacked(rotated)), Stem(old)
 	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {
 		return func(string) bool { return false }
 	}
 	return func(name string) bool {
-		return strings.HasPrefix(name, stem) && name != rotated && formOf(name) == form
+		return strings.HasPrefix(name, stem) && name != rotated && formOf(unpacked(name)) == form
 	}
 }
 
