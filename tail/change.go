@@ -70,9 +70,9 @@ func (t *Tailer) Apply(c *Change) {
 	}
 }
 
-// change applies a change between two scans. An input takes over the
-// files of that of the same name, also if it was removed earlier. Inputs that are not in the list
-// stay in t.former, because records of theirs may still be unsent.
+// change applies a change between two scans. An input takes over the files of that of the same name,
+// also if it was removed earlier. Inputs that are not in the list stay in former, because records of
+// theirs may still be unsent.
 func (d *discovery) change(c *Change) {
 	defer close(c.done)
 	was := byName(d.inputs)

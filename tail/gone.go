@@ -250,9 +250,9 @@ func (t *Tailer) boundOpen() {
 	t.fds.most = most
 	t.spareOthers()
 	files := t.files()
-	if turns := most < t.o.OpenFiles && files > most; turns != t.fds.few {
-		t.fds.few = turns
-		if turns {
+	if few := most < t.o.OpenFiles && files > most; few != t.fds.few {
+		t.fds.few = few
+		if few {
 			t.o.Logger.Warn("open file limit of the process is below limits.open_files: only some files are open at a time, and the agent opens the others as their turn comes", "files", files,
 				"open", most, "fix", "raise LimitNOFILE of the unit; a file that is deleted while it is not open cannot be read to its end")
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -105,17 +104,14 @@ func (l *listing) complaint(f *FileStatus, about subject) bool {
 	return is
 }
 
-// complaints adds the logged problems that no listed file has: those of folders and, with a path
-// that begins with "input ", those of whole inputs. The caller holds the mu of the tailer.
+// complaints adds the logged problems that no listed file has: those of folders and, without a path,
+// those of whole inputs. The caller holds the mu of the tailer.
 func (l *listing) complaints() {
 	for about := range l.t.told {
 		if l.told[about] {
 			continue
 		}
 		f := FileStatus{File: record.File{Input: about.input}, Path: about.path, Unread: NotRead}
-		if name, is := strings.CutPrefix(about.path, "input "); is {
-			f.File.Input, f.Path = name, ""
-		}
 		l.complaint(&f, about)
 		l.files = append(l.files, f)
 	}

@@ -102,9 +102,8 @@ func (d *discovery) findCopies(in *input) {
 		var info record.FileInfo
 		d.locked(func() { info = k.info.Info() })
 		var last struct {
-			path  string
-			ctime int64
-			birth int64
+			path string
+			status
 		}
 		for _, path := range info.Paths() {
 			dir, base := filepath.Split(path)
@@ -114,7 +113,7 @@ func (d *discovery) findCopies(in *input) {
 					continue
 				}
 				if st, is := d.continues(in, k, dir+e.Name()); is && st.ctime > last.ctime {
-					last.path, last.ctime, last.birth = dir+e.Name(), st.ctime, st.birth
+					last.path, last.status = dir+e.Name(), st
 				}
 			}
 		}

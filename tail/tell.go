@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/settings"
@@ -32,13 +31,16 @@ func (w *worker) tellRead(r *reader, err error) {
 }
 
 // subject is what a complaint is about: a path, for all inputs or for one of
-// several that may read it.
+// several that may read it; without a path, an input as a whole.
 type subject struct{ path, input string }
 
 // String returns the subject as the status shows it: the path, and the input if only one of several
 // is concerned.
 func (s subject) String() string {
-	if s.input == "" {
+	switch {
+	case s.path == "":
+		return "input " + s.input
+	case s.input == "":
 		return s.path
 	}
 	return s.path + " for input " + s.input
@@ -88,10 +90,11 @@ func (t *Tailer) tellOf(about subject, err error, first bool) {
 	if sameReason(now, was) {
 		return
 	}
-	bad, good, where := "file cannot be read, will retry", "file can be read again", []any{"file", about.path}
-	if name, whole := strings.CutPrefix(about.path, "input "); whole { // as tellMatched has it
-		bad, good, where = "input has no file, will look again", "input has files again", []any{"input", name}
-	} else if about.input != "" {
+	bad, good, where := "input has no file, will look again", "input has files again", []any(nil)
+	if about.path != "" {
+		bad, good, where = "file cannot be read, will retry", "file can be read again", []any{"file", about.path}
+	}
+	if about.input != "" {
 		where = append(where, "input", about.input)
 	}
 	if err != nil {
@@ -108,12 +111,13 @@ const awayFor = 12
 // tellMatched logs when an input has had no file for a while, and when it has files again. matched
 // says that the scan has found a path for it.
 func (t *Tailer) tellMatched(in *input, matched bool) {
+	whole := subject{input: in.Name}
 	switch {
 	case matched:
 		in.matched = time.Now()
-		t.tell("input "+in.Name, nil)
+		t.tellOf(whole, nil, false)
 	case time.Since(in.matched) >= awayFor*in.RotateQuiet.D():
-		t.tell("input "+in.Name, errNoMatch)
+		t.tellOf(whole, errNoMatch, false)
 	}
 }
 
@@ -272,15 +276,15 @@ func (w *worker) tellNoText(r *reader, in record.Span) {
 // tellMark logs that a file begins with the byte order mark of another encoding than its
 // input's. If the input redacts, that is an error, since rules would find nothing.
 func (w *worker) tellMark(r *reader, head []byte) error {
-	if r.in.Redacts() {
-		return r.in.ForeignMark(head)
-	}
-	e, ok := format.Mark(head)
-	if !ok || e == r.in.Coding() || r.marked || r.in.Format == record.Avro {
+	err := r.in.ForeignMark(head)
+	switch {
+	case r.in.Redacts():
+		return err
+	case err == nil, r.marked, r.in.Format == record.Avro:
 		return nil
 	}
 	r.marked = true
 	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input; the file is read in the encoding of the input", "input", r.in.Name, "file", w.pathOf(r),
-		"fix", "set encoding: "+e.String()+", in an input of its own if others of its files have another")
+		"fix", fixOf(err))
 	return nil
 }
