@@ -73,12 +73,12 @@ func (w *watched) flags(cmd *cobra.Command) {
 }
 
 // fetch asks the agent that the flags name for its status: over its socket with --state-dir or if
-// the configuration switches telemetry.listen off, otherwise over HTTP at --address or telemetry.listen. If --config was given and the agent that
-// answers runs with another file, that is an error. Its errors have exit codes.
+// the configuration switches telemetry.listen off, otherwise over HTTP at --address or
+// telemetry.listen. If --config was given and the agent that answers runs with another file, that is
+// an error. Its errors have exit codes.
 func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	if w.dir != "" {
-		s, err := telemetry.FetchStatus(ctx, w.dir)
-		return s, askError(err, w.dir)
+		return overSocket(ctx, w.dir)
 	}
 	ask := telemetry.Config{Listen: w.addr}
 	var unread error // why the configuration does not say where the agent listens
@@ -88,8 +88,7 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 		case err != nil: // every user may ask for the status, also one who cannot read the file
 			ask, unread = telemetry.DefaultConfig(), err
 		case cfg.Telemetry.Listen == "":
-			s, err := telemetry.FetchStatus(ctx, cfg.StateDir)
-			return s, askError(err, cfg.StateDir)
+			return overSocket(ctx, cfg.StateDir)
 		default:
 			ask = cfg.Telemetry
 		}
@@ -106,6 +105,12 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 			ask.Listen, telemetry.Printable(s.Config.File)))
 	}
 	return s, nil
+}
+
+// overSocket asks the agent with this state_dir for its status. The error has an exit code.
+func overSocket(ctx context.Context, dir string) (*telemetry.Status, error) {
+	s, err := telemetry.FetchStatus(ctx, dir)
+	return s, askError(err, dir)
 }
 
 // exists reports whether there is a file at path, or there may be one.
