@@ -28,13 +28,14 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 	line := data[:k.n]
 	if line[0] != '"' && bytes.IndexByte(line, '"') < 0 {
 		if s.opt.Validate {
-			k.fields = 1 + bytes.Count(line, s.sep)
+			k.fields, s.step = 1+bytes.Count(line, s.sep), leastStep
 		}
 		return
 	}
-	if k.ended {
-		if fields, high, ok := quotedRow(data, k.n, s.sep[0]); ok { // a valid record of one line
-			k.fields, k.ascii = fields, high&eighthBits == 0
+	if s.step > 0 || !s.opt.Validate { // soundRun has not refused it
+		s.rows.begin(0, 0)
+		if n, fields, beyond := s.rows.row(data, 0, s.sep[0]); n > 0 && n <= s.opt.MaxRecord {
+			k.n, k.ended, k.fields, k.ascii = n, true, fields, !beyond
 			return
 		}
 	}
@@ -65,8 +66,8 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 // that does not begin with one (r.stray). Such a quote does not affect where the record ends; it
 // is an error only if records are checked.
 func (s *Scanner) stray(k *cut, r walked) {
-	if r.stray {
-		k.flawed, s.fault = true, unexpected(r.at, "in a field that does not begin with a quote")
+	if s.step = leastStep; r.stray {
+		s.step, k.flawed, s.fault = 0, true, unexpected(r.at, "in a field that does not begin with a quote")
 	}
 }
 

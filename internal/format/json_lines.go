@@ -5,38 +5,12 @@ package format
 // the strings of many lines are found in one go, so that the processor need not foretell for
 // each where its newline and its last block are.
 
-const (
-	// How many bytes are classified at a time: first, and at most, twice as many each time. Most
-	// is small enough for them and their bits to stay in the cache, large enough that few
-	// records lie across its end.
-	leastStep = 1 << 10
-	mostStep  = 8 << 10
-)
-
-// soundLines accepts the lines from c.Consumed on for as long as they are found sound. It returns
-// false if no more are to be read, for a reason that scan has too: data ends, the limit is reached,
-// or a record has to wait for the next chunk. data begins at offset at of the file.
-func (s *Scanner) soundLines(c *Chunk, data []byte, at int64, limit int) bool {
-	for {
-		n, beyond := s.soundLine(data, c.Consumed)
-		if n == 0 || n > min(s.opt.MaxRecord, s.most) {
-			return true
-		}
-		if !s.accept(c, data, at, &cut{ended: true, ascii: !beyond, n: n}) {
-			return false
-		}
-		if c.Consumed += n; c.Consumed == len(data) || limit > 0 && c.Records >= limit {
-			return false
-		}
-	}
-}
-
 // soundLine returns the length of the line that begins at at in data, with its line end, if it
 // is one sound record; 0: nothing is known. beyond says that there may be bytes above 127. It
 // is tried only while the records before were sound, and is to be told of blank lines with pass.
 func (s *Scanner) soundLine(data []byte, at int) (n int, beyond bool) {
 	c := &s.closing
-	if s.step == 0 || data[at] != '{' {
+	if data[at] != '{' {
 		return 0, false
 	}
 	if c.next != at {

@@ -45,6 +45,24 @@ func TestSoundLines(t *testing.T) {
 	}
 }
 
+// scanAlike fails the test unless both scanners find the same in a text.
+func scanAlike(t *testing.T, one, two *Scanner, text []byte) {
+	t.Helper()
+	one.step = 0
+	var c, d Chunk
+	for at := 0; at < len(text); at += c.Consumed {
+		a, b := buffer(string(text[at:])), buffer(string(text[at:]))
+		one.Scan(a, int64(at), true, 0, &c)
+		two.Scan(b, int64(at), true, 0, &d)
+		rejected := slices.EqualFunc(c.Rejected, d.Rejected, func(a, b Reject) bool {
+			return a.Start == b.Start && a.End == b.End && a.Message == b.Message && bytes.Equal(a.Data, b.Data)
+		})
+		if !rejected || c.Consumed != d.Consumed || c.Blank != d.Blank || c.InvalidUTF8 != d.InvalidUTF8 || c.Group != d.Group || !bytes.Equal(c.Body, d.Body) || !slices.Equal(c.Pieces, d.Pieces) {
+			t.Fatalf("%q:\n got %s, %d\nwant %s, %d", text[at:], tell(&c, a), c.InvalidUTF8, tell(&d, b), d.InvalidUTF8)
+		}
+	}
+}
+
 // FuzzSoundLines: among other lines a record is what it is by itself, whatever
 // was known of it from the lines before.
 func FuzzSoundLines(f *testing.F) {
@@ -56,7 +74,7 @@ func FuzzSoundLines(f *testing.F) {
 	}
 	o := Options{Format: record.JSON, Validate: true, MaxRecord: 1 << 20}
 	ahead, alone := newScanner(f, o), newScanner(f, o)
-	alone.jsonl = false
+	alone.runs = false
 	f.Fuzz(func(t *testing.T, b []byte, pad uint16) {
 		if len(b) > 1<<12 {
 			return
@@ -67,19 +85,7 @@ func FuzzSoundLines(f *testing.F) {
 			text = slices.Concat(text, b, []byte("\n{\"ok\":[true]}\n"))
 		}
 		text = append(text, strings.Repeat("{}\n", quickRoom)...)
-		ahead.step = 0
-		var c, d Chunk
-		for at := 0; at < len(text); at += c.Consumed {
-			one, two := buffer(string(text[at:])), buffer(string(text[at:]))
-			ahead.Scan(one, int64(at), true, 0, &c)
-			alone.Scan(two, int64(at), true, 0, &d)
-			rejected := slices.EqualFunc(c.Rejected, d.Rejected, func(a, b Reject) bool {
-				return a.Start == b.Start && a.End == b.End && a.Message == b.Message && bytes.Equal(a.Data, b.Data)
-			})
-			if !rejected || c.Consumed != d.Consumed || c.Blank != d.Blank || c.InvalidUTF8 != d.InvalidUTF8 || !bytes.Equal(c.Body, d.Body) || !slices.Equal(c.Pieces, d.Pieces) {
-				t.Fatalf("%q:\n got %s, %d\nwant %s, %d", text[at:], tell(&c, one), c.InvalidUTF8, tell(&d, two), d.InvalidUTF8)
-			}
-		}
+		scanAlike(t, ahead, alone, text)
 		// Each line that is taken is sound to the standard library.
 		ahead.step, ahead.closing.next = leastStep, -1
 		for at := 0; at < len(text); at += firstLine(text[at:]) {

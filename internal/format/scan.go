@@ -88,7 +88,9 @@ type Scanner struct {
 	wary    bool    // see wary.go
 	fault   fault   // why the cut at hand is unsound
 	closing closing // of the records at hand, see json_quick.go
-	jsonl   bool    // soundLines is tried, see json_lines.go
+	rows    rows    // the same, of delimited ones
+	runs    bool    // soundRun is tried
+	plain   bool    // records are sent as they are in the data
 	step    int     // how many bytes it classifies next; 0: none
 	margin  int     // how many bytes from a record on it wants to be known
 	padded  []byte  // a record with quickRoom behind it
@@ -178,7 +180,8 @@ func New(o Options) (*Scanner, error) {
 	s.apart = o.Parse != ParseNone || o.Rules != nil
 	s.wary = spec.Mapping == "Json" && o.Parse == ParseNone && (o.Wary || o.Rules.Members())
 	s.checks = o.Validate || s.wary || s.json && o.Parse == ParseNone && o.Rules.Withholds()
-	s.jsonl = s.json && s.checks && s.opt.Parse == ParseNone && !s.opt.SkipHeader
+	s.plain = !s.apart && o.Fields == nil && o.Encoding == UTF8
+	s.runs = s.checks && (s.spec.Ends == AtRow || s.json && s.opt.Parse == ParseNone)
 	return s, nil
 }
 
@@ -273,10 +276,10 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	}
 	defer s.places(c)
 	header := at == 0 && s.opt.SkipHeader
-	s.closing.next = -1 // the data is new
+	s.closing.next, s.rows.next = -1, -1 // the data is new
 	var k cut
 	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
-		if s.jsonl && !s.soundLines(c, data, at, limit) {
+		if s.runs && !header && !s.soundRun(c, data, at, limit) {
 			break
 		}
 		rest := data[c.Consumed:]

@@ -159,53 +159,6 @@ func TestDelimited(t *testing.T) {
 	f("\"a\"b\nc\n", `1 "c\n" · reject "\"a\"b\n" malformed column 4: unexpected 'b' behind a closing quote`)
 }
 
-func TestQuotedRow(t *testing.T) {
-	long := strings.Repeat("x", 61)
-	f := func(line string, fields int, want bool) {
-		t.Helper()
-		for _, behind := range []string{"", "\"a\",b\n", strings.Repeat("\"", 70)} {
-			got, _, ok := quotedRow([]byte(line+behind), len(line), ',')
-			if ok != want || ok && got != fields {
-				t.Errorf("%q before %q: %d, %t, want %d, %t", line, behind, got, ok, fields, want)
-			}
-		}
-	}
-	f("\"a\"\n", 1, true)
-	f("\"a\"\r\n", 1, true)
-	f("\"a,\"\"\",,b,\"\"\n", 4, true)
-	f("\"\"\"\"\n", 1, true)
-	f(",\""+long+"\",\""+long+"\"\"\",\"\"\n", 4, true)
-	for n := range 70 {
-		pad := strings.Repeat("x", n)
-		f(pad+",\"\",\"a,b\"\n", 3, true)
-		f(pad+"\"\",\"a\"\n", 2, n == 0)
-		f(pad+",\"a\"b\n", 2, false)
-		f(pad+",\"a\n", 2, false)
-		f(pad+",\"a\"\r\r\n", 2, false)
-	}
-}
-
-// FuzzQuotedRow: the fast way and the thorough one see the same.
-func FuzzQuotedRow(f *testing.F) {
-	for _, s := range []string{"\"a\"\n", "\"a,\"\"\",,b,\"\"\r\n", "a\"b\"\n", strings.Repeat("\"abc\",", 20) + "\n"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		n := firstLine(b)
-		if n == 0 || b[n-1] != '\n' {
-			return
-		}
-		fields, high, ok := quotedRow(b, n, ',')
-		r := walkRow(b, []byte{','})
-		if want := r.end == rowWhole && r.n == n && !r.stray; ok != want || ok && fields != r.fields {
-			t.Fatalf("%q: %d, %t, want %+v", b, fields, ok, r)
-		}
-		if high&eighthBits == 0 && strings.ContainsFunc(string(b[:n]), func(c rune) bool { return c > 127 }) {
-			t.Fatalf("%q is told to be ASCII", b[:n])
-		}
-	})
-}
-
 func TestDelimiters(t *testing.T) {
 	for format, d := range map[record.Format]string{
 		record.CSV: ",", record.TSV: "\t", record.SCsv: ";", record.SOHsv: "\x01", record.PSV: "|",
