@@ -8,6 +8,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/reread"
 )
 
 // contents is what is in a compressed file, read like a file. It belongs to the goroutine
@@ -29,12 +30,6 @@ func (c *contents) Close() error {
 	return c.f.Close()
 }
 
-// source is the bytes of a file, or what is in it if it is compressed.
-type source interface {
-	io.ReaderAt
-	io.Closer
-}
-
 // src returns the content of the reader's file, decompressed if the file is compressed.
 func (r *reader) src() io.ReaderAt {
 	if r.z == nil {
@@ -47,7 +42,7 @@ func (r *reader) src() io.ReaderAt {
 // unpacked returns the content of an open file that was compressed when it was last seen. size is
 // the length of the content, or archive.UnknownSize. The source reads from f and closes it. If f is
 // no longer compressed, the source is f itself.
-func unpacked(f *os.File, st status, size int64) source {
+func unpacked(f *os.File, st status, size int64) reread.Source {
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
 	how := archive.KindOf(b[:n])
@@ -61,7 +56,7 @@ func unpacked(f *os.File, st status, size int64) source {
 
 // openPackedBeside returns a compressed copy of the file that info describes, if one beside it has
 // the same beginning and the bytes of the range x; nil: there is none. The caller closes it.
-func openPackedBeside(info record.FileInfo, x record.Extent) source {
+func openPackedBeside(info record.FileInfo, x record.Extent) reread.Source {
 	for _, path := range packedBeside(info) {
 		f, st, err := openFile(path)
 		if err != nil {
@@ -79,8 +74,8 @@ func openPackedBeside(info record.FileInfo, x record.Extent) source {
 // markAfter returns the mark (a hash of the bytes before an offset) at the end of the range x. Of a
 // compressed file it reads all of x first, from the start on, so that the bytes of x are in memory
 // for the reads that follow.
-func markAfter(f source, x record.Extent) (record.Mark, error) {
-	if _, packed := f.(*contents); packed && x.Len() <= mostRecord {
+func markAfter(f reread.Source, x record.Extent) (record.Mark, error) {
+	if _, packed := f.(*contents); packed && x.Len() <= reread.MostRecord {
 		from := max(x.Start-record.MarkLen, 0)
 		b := make([]byte, x.End-from)
 		if _, err := fingerprint.ReadFull(f, b, from); err != nil && err != io.EOF {

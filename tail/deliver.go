@@ -43,7 +43,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	if r.in.HasBatch() {
 		out.Stamp = w.t.stamp
 	}
-	out.Pieces = appendPieces(out.Pieces, c, r.file, cover.Start)
+	out.Pieces = c.AppendPieces(out.Pieces, r.file, cover.Start)
 	w.t.taps.Offer(r.in.Name, r.file, r.info.Path, out)
 	if direct {
 		lease.Seal(out)
@@ -52,14 +52,6 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	}
 	r.advance(cover.End, cover.Mark)
 	return nil
-}
-
-// appendPieces adds the pieces of a chunk, whose text begins at the offset base of the file f.
-func appendPieces(all []record.Piece, c *format.Chunk, f record.File, base int64) []record.Piece {
-	for _, p := range c.Pieces {
-		all = append(all, record.Piece{File: f, Span: record.Span{Start: base + int64(p.Start), End: base + int64(p.End)}, Records: p.Records})
-	}
-	return all
 }
 
 // filtered are the reasons for which a scan leaves records out, in the order in which count has them.
@@ -105,7 +97,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	}
 	w.rejected = w.rejected[:0]
 	for _, j := range c.Rejected {
-		w.rejected = append(w.rejected, r.in.rejected(r.file, r.info.First, r.offset, j))
+		w.rejected = append(w.rejected, r.in.Rejected(r.file, r.info.First, r.offset, j))
 	}
 	if err := w.keep(r.in, w.rejected); err != nil {
 		return err
@@ -113,21 +105,6 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	first := &w.rejected[0]
 	w.tellQuarantined(r, first.Offset, first.Reason, first.Message)
 	return nil
-}
-
-// rejected returns the record j for quarantine. path is the first one of its file f, and base the
-// offset of the scanned text in it. Of a record that is too long only the beginning is kept. The bytes
-// are those of j.
-func (in *input) rejected(f record.File, path string, base int64, j format.Reject) record.Rejected {
-	if j.Reason == record.TooLong {
-		j.Data = j.Data[:min(len(j.Data), keptHead)]
-	}
-	return record.Rejected{
-		File: f, Path: path, Route: in.Route,
-		Offset: base + int64(j.Start), Length: int64(j.End - j.Start),
-		Data: j.Data, Truncated: len(j.Data) < j.End-j.Start,
-		Reason: j.Reason, Message: j.Message,
-	}
 }
 
 // unkeptError says that quarantine does not take a record. It hides what kind of error

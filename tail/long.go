@@ -12,10 +12,8 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/settings"
 )
-
-// keptHead is how much of a record that is too long quarantine keeps.
-const keptHead = 64 << 10
 
 // long is a record whose end is not in one read, or a stretch of a file in which
 // no record can be told apart.
@@ -39,7 +37,7 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 		r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
 	}
 	if r.z != nil {
-		r.long.head = bytes.Clone(data[:min(keptHead, len(data))])
+		r.long.head = bytes.Clone(data[:min(settings.KeptHead, len(data))])
 	}
 	if c.Reason == record.Malformed {
 		w.t.o.Logger.Warn("no record boundary where one was expected; the bytes up to the next boundary go to quarantine", "file", w.pathOf(r),
@@ -96,7 +94,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 // end. The error is one of reading or of quarantine.
 func (w *worker) endLong(r *reader) (after, error) {
 	head := r.long.head
-	if want := min(keptHead, r.long.at-r.offset); int64(len(head)) < want {
+	if want := min(settings.KeptHead, r.long.at-r.offset); int64(len(head)) < want {
 		head = make([]byte, want)
 		if _, err := fingerprint.ReadFull(r.src(), head, r.offset); err != nil {
 			return idle, err
@@ -212,7 +210,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 	for _, run := range p.runs {
 		size += run.Len()
 	}
-	most := int64(keptHead)
+	most := int64(settings.KeptHead)
 	if size <= int64(r.in.MaxRecordSize) {
 		most = size // too long only with what is in the other file or between its lines: all of it is kept
 	}

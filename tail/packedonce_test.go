@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/settings"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -167,7 +168,7 @@ func TestCompressedBomb(t *testing.T) {
 	must(t, os.WriteFile(w.path("x.gz"), packedBytes(".gz", text), 0o600))
 	wantRecords(t, w.runOnce(), "first", "last")
 	r := w.boxed.refused
-	if len(r) != 1 || r[0].Reason != record.TooLong || r[0].Offset != 6 || r[0].Length != int64(size)+1 || !bytes.Equal(r[0].Data, text[6:6+keptHead]) {
+	if len(r) != 1 || r[0].Reason != record.TooLong || r[0].Offset != 6 || r[0].Length != int64(size)+1 || !bytes.Equal(r[0].Data, text[6:6+settings.KeptHead]) {
 		t.Errorf("%d refused", len(r))
 	}
 }

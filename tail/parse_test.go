@@ -14,6 +14,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/settings"
 )
 
 // utf16be is text as UTF-16, the high byte first.
@@ -314,7 +315,7 @@ func TestEndlessMessage(t *testing.T) {
 	if n := len(w.boxed.refused); n != 1 {
 		t.Fatalf("%d refused: %.300v", n, w.boxed.refused)
 	}
-	if r := w.boxed.refused[0]; r.Length != int64(len(long)) || !r.Truncated || len(r.Data) != keptHead {
+	if r := w.boxed.refused[0]; r.Length != int64(len(long)) || !r.Truncated || len(r.Data) != settings.KeptHead {
 		t.Errorf("refused %d bytes, %d kept", r.Length, len(r.Data))
 	}
 }

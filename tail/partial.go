@@ -3,12 +3,12 @@ package tail
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/reread"
 )
 
 // partial is the open message at the end of a file, which goes on in the next: the
@@ -199,7 +199,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 	w.take(r)
 	if !refused && c.Records > 0 {
 		c.Pieces = append(c.Pieces[:0], format.Piece{End: int(n), Records: c.Records})
-		c.Lens = unitLens(c.Records, n)
+		c.Lens = reread.UnitLens(c.Records, n)
 		return w.deliver(r, lease, c, cover, before, false)
 	}
 	if !refused {
@@ -218,7 +218,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
-		Reason: j.Reason, Message: j.Message + " (" + whereBefore(r.carry.extents) + ")",
+		Reason: j.Reason, Message: j.Message + " (" + reread.WhereBefore(r.carry.extents) + ")",
 	}})
 	if err != nil {
 		return err
@@ -227,15 +227,6 @@ func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	w.t.o.Books.Read(r.in.Name, 0, int64(j.End))
 	w.t.o.Books.Rejected(r.in.Lot(int64(j.End)), j.Reason)
 	return nil
-}
-
-// whereBefore says in which file and at which offset a record begins that continues here.
-func whereBefore(before []record.Extent) string {
-	text := ""
-	for _, x := range before {
-		text += fmt.Sprintf("its first %d bytes are at offset %d of file %v, ", x.Len(), x.Start, x.File.ID)
-	}
-	return text + "the others follow here"
 }
 
 // partLong handles a message that is too long only together with its part in the file before: each

@@ -14,6 +14,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/reread"
 )
 
 // known is what is remembered of one generation of a file. Guarded by
@@ -321,7 +322,7 @@ var errUnscanned = errors.New("files were not looked for yet")
 // findUnnamed finds the file of the range x if the journal knows only its id, among those that the
 // patterns match, and returns it open. The error is ErrSourceGone only if a scan has ended, because
 // scans also find rotated and compressed files, and if every match could be examined.
-func (t *Tailer) findUnnamed(in *input, x record.Extent) (source, error) {
+func (t *Tailer) findUnnamed(in *input, x record.Extent) (reread.Source, error) {
 	w := finder.NewWalk()
 	var unclear error
 	for s := range w.Match(&in.Spec) {

@@ -235,3 +235,11 @@ func (s *Scanner) length(c *Chunk, before, source int) {
 	c.lens = binary.AppendUvarint(c.lens, uint64(source))
 	c.Lens = c.lens
 }
+
+// AppendPieces adds the pieces of the chunk, whose data begins at the offset base of the file f.
+func (c *Chunk) AppendPieces(all []record.Piece, f record.File, base int64) []record.Piece {
+	for _, p := range c.Pieces {
+		all = append(all, record.Piece{File: f, Span: record.Span{Start: base + int64(p.Start), End: base + int64(p.End)}, Records: p.Records})
+	}
+	return all
+}

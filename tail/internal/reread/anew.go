@@ -1,4 +1,4 @@
-package tail
+package reread
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/settings"
 )
 
 // Anew is what the ranges of a payload hold by the settings that are in force.
@@ -23,19 +24,19 @@ type Anew struct {
 	Empty []record.Extent
 }
 
-// ReadAnew reads the ranges of a payload again with the current settings of their inputs. It
+// Anew reads the ranges of a payload again with the current settings of their inputs. It
 // returns the payloads to send, the records for quarantine, and the ranges without anything to
 // send. It leaves out ranges that held nothing to send the first time, so that quarantine gets no
 // record twice. A record ends where the payload ended, and a record that begins in the file before
-// is read in two parts. The errors are those of ReadSpans.
-func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
+// is read in two parts. The errors are those of Spans.
+func (r Reader) Anew(p *record.Payload) (*Anew, error) {
 	sent, rest := unsentBehind(p)
-	files, err := t.openSources(sent)
+	files, err := r.openSources(sent)
 	defer files.close()
 	if err != nil {
 		return nil, err
 	}
-	a := anew{t: t, p: p, out: &Anew{}}
+	a := anew{files: r, p: p, out: &Anew{}}
 	for _, x := range sent {
 		if err := a.extent(files[x.File], x); err != nil {
 			return nil, fmt.Errorf("read %v %v: %w", x.File, x.Span, err)
@@ -48,9 +49,9 @@ func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) {
 
 // anew reads a payload anew, extent by extent.
 type anew struct {
-	t   *Tailer
-	p   *record.Payload
-	out *Anew
+	files Files
+	p     *record.Payload
+	out   *Anew
 
 	part   *record.Payload // at the end of which more is joined; nil: none
 	prefix []byte          // of part
@@ -65,17 +66,17 @@ type anew struct {
 
 // extent reads the range x of the cover again from its file f. The error is ErrNotConfigured if the
 // input was removed, or one of reading.
-func (a *anew) extent(f source, x record.Extent) error {
-	of, err := a.t.rememberedOf(x.File)
+func (a *anew) extent(f Source, x record.Extent) error {
+	of, err := a.files.Of(x.File)
 	if err != nil {
 		return err
 	}
-	in, info := of.in, of.info
-	if of.former {
+	in, info := of.In, of.Info
+	if of.Former {
 		return fmt.Errorf("%w: %s", ErrNotConfigured, in.Name)
 	}
 	o := in.Options()
-	o.MaxRecord, o.MaxContent = mostRecord, 0 // the first read has checked the lengths
+	o.MaxRecord, o.MaxContent = MostRecord, 0 // the first read has checked the lengths
 	scan, err := format.New(o)
 	if err != nil {
 		return err
@@ -112,10 +113,10 @@ func (a *anew) spans(x record.Extent) (all []record.Span) {
 
 // read reads a range of the file f again and adds what scan makes of it to the parts, or to what is
 // refused. The error is ErrSourceGone if the file ends before the range does.
-func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
+func (a *anew) read(in *settings.Compiled, info record.FileInfo, f io.ReaderAt, scan *format.Scanner, span record.Span) error {
 	data := make([]byte, span.Len(), span.Len()+1)
 	if _, err := fingerprint.ReadFull(f, data, span.Start); err != nil {
-		return goneIf(err, io.EOF, io.ErrUnexpectedEOF)
+		return GoneIf(err, io.EOF, io.ErrUnexpectedEOF)
 	}
 	var c format.Chunk
 	for at := 0; at < len(data); at += c.Consumed {
@@ -143,8 +144,8 @@ func (a *anew) read(in *input, info record.FileInfo, f io.ReaderAt, scan *format
 // refuse adds the record j, which the scan has rejected, to those that go to quarantine. base is
 // the offset of the scanned text in its file. If the input redacts, the bytes of the record are left
 // out.
-func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reject) {
-	r := in.rejected(a.x.File, info.First, base, j)
+func (a *anew) refuse(in *settings.Compiled, info record.FileInfo, base int64, j format.Reject) {
+	r := in.Rejected(a.x.File, info.First, base, j)
 	r.Data = bytes.Clone(r.Data)
 	if in.Redacts() {
 		r.Withhold()
@@ -155,7 +156,7 @@ func (a *anew) refuse(in *input, info record.FileInfo, base int64, j format.Reje
 // join adds the records of a chunk to the current part, or seals that and begins another: then the
 // cover of the first ends at base, the offset of the chunk, and the other covers the rest. After an
 // error the result must not be used.
-func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
+func (a *anew) join(in *settings.Compiled, f io.ReaderAt, scan *format.Scanner, c *format.Chunk, base int64) error {
 	if !a.fits(in, c) {
 		if a.holds {
 			m, err := fingerprint.MarkAt(f, base)
@@ -175,12 +176,12 @@ func (a *anew) join(in *input, f io.ReaderAt, scan *format.Scanner, c *format.Ch
 	a.part.Body = append(a.part.Body, c.Body...)
 	a.lens, a.shaped = append(a.lens, lengths(scan, c)...), a.shaped || c.Lens != nil
 	a.part.Records += c.Records
-	a.part.Pieces = appendPieces(a.part.Pieces, c, a.x.File, base)
+	a.part.Pieces = c.AppendPieces(a.part.Pieces, a.x.File, base)
 	return nil
 }
 
 // fits reports whether the records of a chunk can be added to the current part.
-func (a *anew) fits(in *input, c *format.Chunk) bool {
+func (a *anew) fits(in *settings.Compiled, c *format.Chunk) bool {
 	switch p := a.part; {
 	case p == nil, !in.IsShaped(p), a.group != c.Group, !bytes.Equal(a.prefix, c.Prefix),
 		len(p.Body)+len(c.Body) > in.MaxSize, len(p.Pieces)+len(c.Pieces) > record.MaxPieces,

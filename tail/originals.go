@@ -1,0 +1,230 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/reread"
+	"kusto-agent/tail/internal/settings"
+)
+
+// Why a payload cannot be read again.
+var (
+	ErrSourceGone    = reread.ErrSourceGone
+	ErrReshaped      = reread.ErrReshaped
+	ErrNotConfigured = reread.ErrNotConfigured
+)
+
+// Anew is what the ranges of a payload hold by the settings that are in force.
+type Anew = reread.Anew
+
+func (t *Tailer) again() reread.Reader { return reread.Reader{Files: originals{t}} }
+
+// ReadSpans see reread.Reader.Spans.
+func (t *Tailer) ReadSpans(p *record.Payload) ([]byte, error) { return t.again().Spans(p) }
+
+// ReadAnew see reread.Reader.Anew.
+func (t *Tailer) ReadAnew(p *record.Payload) (*Anew, error) { return t.again().Anew(p) }
+
+// Divide see reread.Reader.Divide.
+func (t *Tailer) Divide(p *record.Payload) (left, gone record.Payload, err error) {
+	return t.again().Divide(p)
+}
+
+// Restore see reread.Reader.Restore.
+func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
+	return t.again().Restore(p, recs)
+}
+
+// originals finds the files that payloads were made of.
+type originals struct{ t *Tailer }
+
+// Open is for reread.Files. It tries the file itself, the descriptor of its reader, and a compressed
+// copy beside it.
+func (o originals) Open(x record.Extent) (reread.Source, error) {
+	of, err := o.t.rememberedOf(x.File)
+	if err != nil {
+		return nil, err
+	}
+	var f reread.Source
+	if of.unnamed {
+		f, err = o.t.findUnnamed(of.in, x)
+	} else {
+		f, err = openKnown(of.in, of.info, x, of.copies)
+	}
+	if errors.Is(err, ErrSourceGone) && of.info.Packed.Size == 0 {
+		if held := o.t.held(x); held != nil {
+			return held, nil
+		}
+	}
+	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
+		if z := openPackedBeside(of.info, x); z != nil {
+			return z, nil
+		}
+	}
+	return f, err
+}
+
+// Holds is for reread.Files.
+func (originals) Holds(f reread.Source, x record.Extent) error { return holds(f, x) }
+
+// Of is for reread.Files.
+func (o originals) Of(f record.File) (reread.Remembered, error) {
+	of, err := o.t.rememberedOf(f)
+	if err != nil {
+		return reread.Remembered{}, err
+	}
+	return reread.Remembered{In: of.in.Compiled, Info: of.info, Former: of.former}, nil
+}
+
+// Redacting is for reread.Files.
+func (o originals) Redacting(input string) *settings.Compiled {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	if in, _ := o.t.inputOf(input); in != nil && in.Redacts() {
+		return in.Compiled
+	}
+	return nil
+}
+
+// held returns the file of an extent by the descriptor of its reader: if the file was
+// deleted there is no other way. Nil: no reader has it, or its bytes have changed.
+func (t *Tailer) held(x record.Extent) *os.File {
+	t.mu.Lock()
+	var f *os.File
+	if r := t.readerOf(x.File); r != nil && r.f != nil && r.z == nil {
+		f = secondOf(r.f)
+	}
+	t.mu.Unlock()
+	if f != nil && holds(f, x) != nil {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+// secondOf duplicates the descriptor of an open file; nil: that failed.
+func secondOf(f *os.File) (dup *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			dup = os.NewFile(uintptr(n), f.Name())
+		}
+	})
+	return dup
+}
+
+// openKnown opens the file of the range x, whose facts are info. With copies, another file with its
+// bytes will do. The errors are those of openSource.
+func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (reread.Source, error) {
+	if info.Packed.Size == 0 {
+		f, err := findSource(in, info, x, copies)
+		if err != nil {
+			return nil, err
+		}
+		return f, nil
+	}
+	path, ok := in.folders.findNode(info)
+	if !ok {
+		if err := finder.Shut(info.Paths()); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
+	}
+	file, st, err := openFile(path)
+	if err != nil {
+		return nil, reread.GoneIf(err, fs.ErrNotExist)
+	}
+	f := unpacked(file, st, info.Size)
+	if err := holds(f, x); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// holds returns nil if the file has the bytes of the range x, by the mark at its end (a hash of the
+// last bytes). The error is ErrSourceGone if it has not, or one of reading. Of a compressed file it
+// reads all of x.
+func holds(f reread.Source, x record.Extent) error {
+	m, err := markAfter(f, x)
+	if err != nil {
+		return reread.GoneIf(err, io.EOF, io.ErrUnexpectedEOF, archive.ErrChanged)
+	}
+	if x.Mark != 0 && m != x.Mark {
+		return fmt.Errorf("%w: its content has changed", ErrSourceGone)
+	}
+	return nil
+}
+
+// remembered is a file that is known, and the input it is of.
+type remembered struct {
+	in     *input
+	info   record.FileInfo
+	former bool // the input is no longer configured
+	copies bool // so much was read that a copy is taken for what it is; of less, it is read from its start
+
+	unnamed bool // its file is known by its id alone, see claim
+}
+
+// rememberedOf returns what is remembered of the file f and of its input. The error is
+// ErrNotConfigured if no input, also no removed one, has the name, and ErrSourceGone if nothing is
+// known of the file.
+func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	named := false
+	for in := range t.everyInput {
+		if k := in.known.Get(f); k != nil {
+			now, there := t.inputOf(in.Name)
+			return remembered{in, k.info.Info(), now != in || !there, k.candidate(t.scans.no).end() >= identity.Enough, k.isUnnamed()}, nil
+		}
+		named = named || in.Name == f.Input
+	}
+	if !named {
+		return remembered{}, fmt.Errorf("%w: %s", ErrNotConfigured, f.Input)
+	}
+	return remembered{}, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+}
+
+// Shaped returns nil if the inputs of a payload have the same route and shaping as when it
+// was made, ErrReshaped if one has changed, and ErrNotConfigured if one is missing. It
+// does not look at files.
+func (t *Tailer) Shaped(p *record.Payload) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var other error
+	for _, x := range p.Cover {
+		in, there := t.inputOf(x.File.Input)
+		switch {
+		case in == nil, !there && !in.IsShaped(p):
+			return fmt.Errorf("%w: %s", ErrNotConfigured, x.File.Input)
+		case !in.IsShaped(p):
+			other = fmt.Errorf("%w: %s", ErrReshaped, in.Name)
+		}
+	}
+	return other
+}
+
+// inputOf returns the input of this name, and whether it is still configured (there). nil: there
+// was none in this run. The caller holds mu.
+func (t *Tailer) inputOf(name string) (in *input, there bool) {
+	for _, in := range t.inputs {
+		if in.Name == name {
+			return in, true
+		}
+	}
+	return t.former[name], false
+}
