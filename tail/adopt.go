@@ -9,6 +9,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -18,7 +19,7 @@ func (d *discovery) adopt(in *input, path string, gone bool) {
 	f, st, err := openFile(path)
 	if err == nil && d.own.Holds(path, st.found()) {
 		f.Close()
-		err = errOwn
+		err = notices.ErrOwn
 	}
 	if err == nil {
 		if how := in.packing(f, path); how != archive.Plain {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -139,7 +140,7 @@ func (d *discovery) dismiss(name string, in *input) {
 	for r := range in.readers.All() {
 		d.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}
-	maps.DeleteFunc(d.told, func(about subject, _ complaint) bool { return about.input == name })
+	d.notices.Forget(func(s notices.Subject) bool { return s.Input == name })
 }
 
 // inputsNow are the inputs in force. The caller must not change the list.

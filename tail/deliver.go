@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/settings"
 )
 
@@ -127,7 +128,7 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 		}
 	}
 	if err := w.t.o.Quarantine.Put(recs); err != nil {
-		return errQuarantine(&unkeptError{recs[0].Offset, err})
+		return notices.Quarantine(&unkeptError{recs[0].Offset, err})
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -64,6 +65,7 @@ func (d *discovery) rescan() {
 	d.own.Begin()
 	d.mu.Lock()
 	d.scans.no++
+	d.notices.Begin(d.scans.no)
 	d.scans.began[d.scans.no%mostBegan] = time.Now()
 	d.news.fresh = nil
 	d.boundOpen()
@@ -93,7 +95,7 @@ func (d *discovery) rescan() {
 	}
 	d.settlePacked()
 	for path, err := range w.Errs {
-		d.tellOf(subject{path: path}, err, true)
+		d.notices.ReportFirst(notices.Subject{Path: path}, err)
 	}
 	if d.watch.Update(w.Passed) {
 		d.rescanSoon()
@@ -102,7 +104,7 @@ func (d *discovery) rescan() {
 	d.boundPinned()
 	d.scans.done++
 	d.readySeekers()
-	d.forgive()
+	d.notices.Expire(d.byPath.Has)
 	d.noteEnd()
 	d.mu.Unlock()
 	d.turns.ended.Broadcast()
@@ -143,7 +145,7 @@ func take[T any](t *Tailer, of *T) (was T) {
 // a new file is read, or it is logged why not. gone says that no pattern matches the path.
 func (d *discovery) meet(in *input, path string, gone bool) {
 	st, err := statMatch(d.own, path)
-	if folder, shut := shutFolder(path, err); shut != nil {
+	if folder, shut := notices.ShutFolder(path, err); shut != nil {
 		d.tell(folder, shut)
 		return
 	}
@@ -152,7 +154,7 @@ func (d *discovery) meet(in *input, path string, gone bool) {
 		case !errors.Is(err, fs.ErrNotExist):
 			d.tell(path, err)
 		case finder.IsLink(path):
-			d.tell(path, errDangling(err))
+			d.tell(path, notices.Dangling(err))
 		}
 		return
 	}
@@ -171,7 +173,7 @@ func (d *discovery) meet(in *input, path string, gone bool) {
 		if left { // the other input reads the rest of it
 			d.adopt(rival, path, true)
 		}
-		d.tellOf(subject{path, in.Name}, errRival(rival.Name), false)
+		d.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
 		return
 	}
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
@@ -188,11 +190,11 @@ func (d *discovery) meet(in *input, path string, gone bool) {
 // looked at.
 func statMatch(own *finder.Own, path string) (status, error) {
 	if own.Names(path) {
-		return status{}, errOwn
+		return status{}, notices.ErrOwn
 	}
 	st, err := statPath(path)
 	if err == nil && !st.regular {
-		err = errKind(st)
+		err = notices.NoFile(uint32(st.mode), st.kind())
 	}
 	return st, err
 }

@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/trusted"
 )
 
@@ -101,7 +102,7 @@ func openFile(path string) (*os.File, status, error) {
 	}
 	s, err := statFile(f)
 	if err == nil && !s.regular {
-		err = errKind(s)
+		err = notices.NoFile(uint32(s.mode), s.kind())
 	}
 	if err != nil {
 		f.Close()

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -235,7 +236,7 @@ func (t *Tailer) retired(r *reader, left departure) {
 	if left.unwanted {
 		r.info.Path = r.path()
 		r.in.unsought = true // the next scan looks for it, since it may be wanted again and have another name
-		delete(t.told, subject{r.path(), r.in.Name})
+		t.notices.Forget(func(s notices.Subject) bool { return s == notices.Subject{Path: r.path(), Input: r.in.Name} })
 	}
 	if k := r.k; k.reader == r {
 		k.moveTo(r.offset, r.mark)

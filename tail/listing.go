@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/notices"
 )
 
 // Listing returns the status of every file: how far it is read, or why it is not. With all
@@ -18,7 +19,7 @@ import (
 // scans the folders itself, and readers do not wait for it.
 func (t *Tailer) Listing(all bool) []FileStatus {
 	inputs := t.inputsNow()
-	l := listing{t: t, all: all, told: make(map[subject]bool)}
+	l := listing{t: t, all: all, told: make(map[notices.Subject]bool)}
 	for _, in := range inputs {
 		l.match(in)
 	}
@@ -29,14 +30,14 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	})
 	for _, in := range inputs {
 		for r := range in.readers.All() {
-			l.told[subject{r.path(), in.Name}] = true
+			l.told[notices.Subject{Path: r.path(), Input: in.Name}] = true
 			l.files = append(l.files, t.statusOf(r))
 		}
 		if all {
 			l.remember(in)
 		}
 	}
-	l.complaints()
+	l.notices()
 	return l.files
 }
 
@@ -44,7 +45,7 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 type listing struct {
 	t     *Tailer
 	all   bool
-	told  map[subject]bool // complaints that are in files
+	told  map[notices.Subject]bool // whose notices are in files
 	files []FileStatus
 }
 
@@ -81,7 +82,7 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 	switch old := in.IgnoreOlder.D(); {
 	case in.Excludes(path):
 		f.Unread, f.Why = LeftOut, "exclude leaves it out"
-	case l.complaint(&f, subject{path, in.Name}), l.complaint(&f, subject{path: path}):
+	case l.notice(&f, notices.Subject{Path: path, Input: in.Name}), l.notice(&f, notices.Subject{Path: path}):
 	case !regular:
 		return // it is gone, or was seen by no scan yet
 	case copied:
@@ -96,23 +97,24 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 	l.files = append(l.files, f)
 }
 
-// complaint sets reason and fix of f to those that were logged, and reports whether there are any.
-func (l *listing) complaint(f *FileStatus, about subject) bool {
-	c, is := l.t.told[about]
-	f.Why, f.Fix = c.why, c.fix
+// notice sets reason and fix of f to those of the notice about a subject, and reports whether there is
+// one.
+func (l *listing) notice(f *FileStatus, about notices.Subject) bool {
+	n, is := l.t.notices.Of(about)
+	f.Why, f.Fix = n.Why, n.Fix
 	l.told[about] = true
 	return is
 }
 
-// complaints adds the logged problems that no listed file has: those of folders and, without a path,
-// those of whole inputs. The caller holds the mu of the tailer.
-func (l *listing) complaints() {
-	for about := range l.t.told {
+// notices adds the notices that no listed file has: those of folders and, without a path, those of
+// whole inputs.
+func (l *listing) notices() {
+	for about := range l.t.notices.All() {
 		if l.told[about] {
 			continue
 		}
-		f := FileStatus{File: record.File{Input: about.input}, Path: about.path, Unread: NotRead}
-		l.complaint(&f, about)
+		f := FileStatus{File: record.File{Input: about.Input}, Path: about.Path, Unread: NotRead}
+		l.notice(&f, about)
 		l.files = append(l.files, f)
 	}
 }
@@ -174,7 +176,7 @@ func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders
 		}
 		x.unknown(in)
 		if !found && len(x.walk.Errs) == 0 && len(in.Paths) > 0 {
-			x.add(in, in.Paths[0], 0, errNoMatch)
+			x.add(in, in.Paths[0], 0, notices.ErrNoMatch)
 		}
 	}
 	return x.seen, len(x.walk.Passed), nil
@@ -198,7 +200,7 @@ type looking struct {
 // once, in place of the files in it.
 func (x *looking) add(in *input, path string, size int64, err error) {
 	s := Seen{Input: in.Name, Path: path, Size: size, Err: err}
-	if folder, shut := shutFolder(path, err); shut != nil {
+	if folder, shut := notices.ShutFolder(path, err); shut != nil {
 		if x.shut[folder] {
 			return
 		}
@@ -209,7 +211,7 @@ func (x *looking) add(in *input, path string, size int64, err error) {
 		s.Shut = err == nil && st.IsDir()
 	}
 	if s.Err != nil {
-		s.Fix = fixOf(s.Err)
+		s.Fix = notices.FixOf(s.Err)
 	}
 	x.seen = append(x.seen, s)
 }
@@ -230,11 +232,11 @@ func (x *looking) meet(in *input, path string) {
 	key := onRoute{st.node, in.Route}
 	switch rival := x.taken[key]; {
 	case x.own.Holds(path, st.found()):
-		err = errOwn
+		err = notices.ErrOwn
 	case rival == in.Name: // another of its names
 		return
 	case rival != "":
-		err = errRival(rival)
+		err = notices.Rival(rival)
 	default:
 		x.taken[key] = in.Name
 	}

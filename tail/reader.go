@@ -141,21 +141,21 @@ const (
 // job is what a worker is told of a reader when its turn begins. What changes meanwhile
 // gives the reader another turn.
 type job struct {
-	r          *reader
-	life       tracker.File
-	path       string
-	left       moment // see busy
-	replaced   bool   // see isReplaced
-	moved      bool   // the journal has still to know the new name
-	complained bool   // it was told that its file cannot be read
-	heard      bool   // events tell what becomes of its file
-	safe       int64
+	r        *reader
+	life     tracker.File
+	path     string
+	left     moment // see busy
+	replaced bool   // see isReplaced
+	moved    bool   // the journal has still to know the new name
+	noted    bool   // there is a notice about its file
+	heard    bool   // events tell what becomes of its file
+	safe     int64
 }
 
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
-	_, complained := t.told[subject{r.path(), r.in.Name}]
-	return job{r: r, life: r.life, path: r.path(), left: r.left, replaced: t.isReplaced(r), moved: r.life.HasMoved(), complained: complained, heard: t.hears(r), safe: r.k.safe}
+	_, noted := t.noticeOf(r)
+	return job{r: r, life: r.life, path: r.path(), left: r.left, replaced: t.isReplaced(r), moved: r.life.HasMoved(), noted: noted, heard: t.hears(r), safe: r.k.safe}
 }
 
 // jobFor returns the job of this turn; that of another reader of the same stream is copied now.

@@ -125,8 +125,9 @@ func (t *Tailer) filesBut(without func(*reader) bool) (files []FileStatus, other
 // isIdle reports whether the status of a reader's file is "idle" and nothing has to be fixed, as
 // statusOf says, at a fraction of its cost. The caller holds mu.
 func (t *Tailer) isIdle(r *reader) bool {
+	notice, _ := t.noticeOf(r)
 	return r.k.position >= r.shown.size && r.k.safe >= r.shown.size && !r.life.IsGone() && !r.life.IsDeleted() &&
-		r.life.Wait() == 0 && r.why() == "" && (len(t.told) == 0 || t.told[subject{r.path(), r.in.Name}].fix == "")
+		r.life.Wait() == 0 && r.why() == "" && notice.Fix == ""
 }
 
 // appendPacked adds each compressed file of the input that waits to be read. The caller holds mu.
@@ -141,9 +142,10 @@ func (in *input) appendPacked(files []FileStatus) []FileStatus {
 
 // statusOf returns the status of a reader's file. The caller holds mu.
 func (t *Tailer) statusOf(r *reader) FileStatus {
+	notice, _ := t.noticeOf(r)
 	f := FileStatus{
 		File: r.k.file(), Path: r.path(), Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.told[subject{r.path(), r.in.Name}].fix,
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: notice.Fix,
 	}
 	if f.Safe < f.Size && r.arrivals != nil {
 		f.Waits = r.arrivals.of(f.Safe)
@@ -156,11 +158,9 @@ func (t *Tailer) statusOf(r *reader) FileStatus {
 
 // Problems returns why files, folders or inputs are not being read, by path.
 func (t *Tailer) Problems() map[string]string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := make(map[string]string, len(t.told))
-	for about, c := range t.told {
-		all[about.String()] = c.why
+	all := make(map[string]string)
+	for about, n := range t.notices.All() {
+		all[about.String()] = n.Why
 	}
 	return all
 }
@@ -168,10 +168,8 @@ func (t *Tailer) Problems() map[string]string {
 // Refused reports whether a file that ought to be read could not be read, or a folder not be
 // examined, at the last try.
 func (t *Tailer) Refused() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.told {
-		if c.file {
+	for _, n := range t.notices.All() {
+		if n.Unread {
 			return true
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tap"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -121,13 +122,14 @@ type Options struct {
 // Tailer reads the files of all inputs. Its methods are safe for concurrent
 // use.
 type Tailer struct {
-	o     Options
-	watch *finder.Watcher
-	find  *discovery
-	stamp record.BatchID // see record.Chunk; of this run
-	taps  tap.Taps
-	late  lately
-	size  func(int64) int64 // nil but in tests, see stat
+	o       Options
+	watch   *finder.Watcher
+	find    *discovery
+	stamp   record.BatchID // see record.Chunk; of this run
+	taps    tap.Taps
+	late    lately
+	notices *notices.Board
+	size    func(int64) int64 // nil but in tests, see stat
 
 	mu sync.Mutex // guards what follows
 	registry
@@ -139,7 +141,6 @@ type Tailer struct {
 	surveys  surveys
 	unpack   unpacking
 	lates    []*known // with what was read last before they were truncated, the oldest first
-	told     map[subject]complaint
 	reload   reload
 	finished chan struct{} // Once: every reader has come to its end, see noteEnd
 }
@@ -180,9 +181,9 @@ func New(o Options) (*Tailer, error) {
 		scans:    scans{wanted: make(chan struct{}, 1)},
 		news:     news{crowd: crowd},
 		surveys:  surveys{wanted: make(chan struct{}, 1)},
-		told:     make(map[subject]complaint),
 		reload:   reload{changes: make(chan *Change), ended: make(chan struct{})},
 		finished: make(chan struct{}, 1),
+		notices:  notices.New(o.Logger),
 	}
 	t.turns.work.L, t.turns.ended.L = &t.mu, &t.mu
 	t.watch = finder.NewWatcher(listener{t}, o.Logger)

@@ -75,7 +75,7 @@ func TestReadUpToTheRecordThatWaits(t *testing.T) {
 				}
 			}
 			told(1)
-			if why := w.tailer.Problems()[subject{w.path("a.log"), "in"}.String()]; !strings.Contains(why, fmt.Sprint("offset ", offsets[20], ": no room")) {
+			if why := w.tailer.Problems()[w.path("a.log")+" for input in"]; !strings.Contains(why, fmt.Sprint("offset ", offsets[20], ": no room")) {
 				t.Errorf("status says %q", why)
 			}
 			room(50)

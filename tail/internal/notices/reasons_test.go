@@ -1,4 +1,4 @@
-package tail
+package notices
 
 import (
 	"errors"
@@ -13,10 +13,10 @@ import (
 	"kusto-agent/tail/internal/trusted"
 )
 
-func TestSameReason(t *testing.T) {
+func TestIsSame(t *testing.T) {
 	f := func(a, b string, want bool) {
 		t.Helper()
-		if sameReason(a, b) != want || sameReason(b, a) != want {
+		if isSame(a, b) != want || isSame(b, a) != want {
 			t.Errorf("%q and %q: want %v", a, b, want)
 		}
 	}
@@ -27,15 +27,15 @@ func TestSameReason(t *testing.T) {
 }
 
 // What is no file keeps nothing from being read; what cannot be opened may.
-func TestIsFile(t *testing.T) {
-	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, errDangling(unix.ENOENT), errKind(status{mode: unix.S_IFIFO}), &trusted.PlantedError{Path: "/x"},
+func TestIsUnread(t *testing.T) {
+	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, Dangling(unix.ENOENT), NoFile(unix.S_IFIFO, "a pipe"), &trusted.PlantedError{Path: "/x"},
 		errors.New("what nobody thought of")} {
-		if !isFile(&os.PathError{Op: "open", Path: "/x", Err: err}) {
+		if !isUnread(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is not about a file", err)
 		}
 	}
-	for _, err := range []error{unix.ENOENT, errNoMatch, errOwn, errRival("a"), errKind(status{mode: unix.S_IFDIR}), errKind(status{mode: unix.S_IFCHR})} {
-		if isFile(&os.PathError{Op: "open", Path: "/x", Err: err}) {
+	for _, err := range []error{unix.ENOENT, ErrNoMatch, ErrOwn, Rival("a"), NoFile(unix.S_IFDIR, "a folder"), NoFile(unix.S_IFCHR, "a device")} {
+		if isUnread(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is about a file", err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestFixes(t *testing.T) {
 	f := func(err error, want string) {
 		t.Helper()
 		for _, err := range []error{err, fmt.Errorf("read: %w", err), &os.PathError{Op: "open", Path: "/x", Err: err}} {
-			if got := fixOf(err); got == "" || !strings.Contains(got, want) {
+			if got := FixOf(err); got == "" || !strings.Contains(got, want) {
 				t.Errorf("%v: fix %q, want %q in it", err, got, want)
 			}
 		}
@@ -58,11 +58,11 @@ func TestFixes(t *testing.T) {
 	f(fs.ErrNotExist, "still to come")
 	f(unix.EIO, "file system")
 	f(unix.ESTALE, "file system")
-	f(errKind(status{mode: unix.S_IFSOCK}), "exclude")
-	f(errKind(status{mode: unix.S_IFDIR}), "add /*")
-	f(errOwn, "exclude")
-	f(errNoMatch, "paths")
-	f(errRival("a"), "paths")
-	f(errQuarantine(errors.New("quarantine is full")), "quarantine.max_size")
+	f(NoFile(unix.S_IFSOCK, "a socket"), "exclude")
+	f(NoFile(unix.S_IFDIR, "a folder"), "add /*")
+	f(ErrOwn, "exclude")
+	f(ErrNoMatch, "paths")
+	f(Rival("a"), "paths")
+	f(Quarantine(errors.New("quarantine is full")), "quarantine.max_size")
 	f(errors.New("what nobody thought of"), "retries by itself")
 }
