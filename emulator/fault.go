@@ -139,8 +139,10 @@ type Script struct {
 	seen    int // matching requests, the skipped ones not counted
 	skipped int
 	hits    int
+	holds   int // requests, from the hit until they go on or have ended
 
 	hit     signal
+	left    signal
 	removed chan struct{} // closed once, by its removal
 }
 
@@ -231,6 +233,25 @@ func (sc *Script) Wait(ctx context.Context, n int) error {
 	return sc.hit.wait(ctx, func() bool { return sc.Hits() >= n })
 }
 
+// WaitLeft returns nil as soon as the fault holds no request, because the clients of all that it held
+// have left, or ctx's error. To remove a fault just after its client was killed may let the request
+// go on: the server has not heard of it yet.
+func (sc *Script) WaitLeft(ctx context.Context) error {
+	return sc.left.wait(ctx, func() bool {
+		sc.all.mu.Lock()
+		defer sc.all.mu.Unlock()
+		return sc.holds == 0
+	})
+}
+
+// release notes that the fault no longer holds a request that it has struck.
+func (sc *Script) release() {
+	sc.all.mu.Lock()
+	sc.holds--
+	sc.all.mu.Unlock()
+	sc.left.fire()
+}
+
 // has reports whether a fault is set for this moment. The caller then prepares for a moment that costs
 // something, such as stopping in the middle of a body.
 func (fs *faults) has(when When) bool {
@@ -267,6 +288,7 @@ func (sc *Script) due() bool {
 		return false
 	}
 	sc.hits++
+	sc.holds++
 	sc.hit.fire()
 	return true
 }

@@ -187,6 +187,36 @@ func TestHangUntilReleased(t *testing.T) {
 	})
 }
 
+// TestWaitLeft: a request counts as held from the hit on until the server has seen its client leave.
+func TestWaitLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		hang := s.Fail(Fault{Hang: true})
+		ctx, leave := context.WithCancel(t.Context())
+		// Started here, ended by leave, awaited by WaitLeft.
+		go func() {
+			defer func() { _ = recover() }() // how net/http ends a call whose client has left
+			r := httptest.NewRequestWithContext(ctx, "POST", ingestURL("d", "t", "TXT", ""), strings.NewReader("x"))
+			r.Header.Set("Content-Length", "1")
+			s.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		synctest.Wait()
+		short, done := context.WithTimeout(t.Context(), time.Second)
+		defer done()
+		if err := hang.WaitLeft(short); err == nil || hang.Hits() != 1 {
+			t.Errorf("after %d hits it holds nothing, %v", hang.Hits(), err)
+		}
+		leave()
+		if err := hang.WaitLeft(t.Context()); err != nil {
+			t.Error(err)
+		}
+		hang.Remove()
+		if n := s.RowCount("d", "t"); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
 func TestDelayOutlivesTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})

@@ -48,6 +48,7 @@ func (f Fault) String() string {
 // cancelling the query ends the wait. It aborts the call (by a panic) if the client leaves or the
 // server closes meanwhile.
 func (c *call) hold(sc *Script) {
+	defer sc.release() // also if the call is aborted
 	if sc.fault.Delay > 0 {
 		c.wait(sc, time.After(sc.fault.Delay))
 	}

@@ -82,7 +82,11 @@ func TestOneFlippedBit(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		disk, name, at := three(t, closed)
 		whole := disk.Content(name)
-		for bit := range at[3] * 8 {
+		step := int64(1)
+		if testing.Short() {
+			step = 7 // of another bit of each byte
+		}
+		for bit := int64(0); bit < at[3]*8; bit += step {
 			i := bit / 8
 			flipped := bytes.Clone(whole)
 			flipped[i] ^= 1 << (bit % 8)

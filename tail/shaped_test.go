@@ -110,7 +110,11 @@ func TestReadSpansOfAnything(t *testing.T) {
 	fields := map[string]string{"offset": "{offset}", "f": "{file}/{generation}", "batch": "{batch}", "at": "{host} {path} {input}"}
 	shaped := func(name string, set func(*Input), file func(*rand.Rand) string) {
 		t.Run(name, func(t *testing.T) {
-			for range 6 {
+			times := 6
+			if testing.Short() {
+				times = 2
+			}
+			for range times {
 				readSpansOfAnything(t, set, file)
 			}
 		})

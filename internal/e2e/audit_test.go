@@ -100,8 +100,7 @@ func TestAuditOfAKill(t *testing.T) {
 	if len(r.Files) != 1 || !r.Running || problems(r) != "" || len(r.Files[0].UnderWay) == 0 || r.Files[0].UnderWay[0] != (audit.Span{End: 16}) {
 		t.Errorf("beside the running agent: %+v", r)
 	}
-	p.kill()
-	hang.Remove()
+	s.killHeld(p, hang)
 	if r := s.audited(0); r.Running || len(r.Files[0].UnderWay) == 0 {
 		t.Errorf("after the kill: %+v", r)
 	}

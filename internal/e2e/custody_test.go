@@ -191,8 +191,7 @@ func TestAKillDuringARequeueIsNamed(t *testing.T) {
 	line := s.refusedIDs()[1]
 	q := s.launch("quarantine", "requeue", line, "--config", s.path("agent.yaml"))
 	s.awaitHits(hang, 1)
-	p.kill()
-	hang.Remove()
+	s.killHeld(p, hang)
 	<-q.ended
 	if q.code() == 0 {
 		t.Error("a requeue of which the agent was killed says that all is well")

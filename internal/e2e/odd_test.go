@@ -300,8 +300,7 @@ func TestSourceIsGone(t *testing.T) {
 	hang := s.server.Fail(emulator.Fault{Hang: true, When: emulator.AfterCommit})
 	p := s.run(open + oneText)
 	s.awaitHits(hang, 1)
-	p.kill()
-	hang.Remove()
+	s.killHeld(p, hang)
 	if err := os.Remove(s.path("logs/a.log")); err != nil {
 		t.Fatal(err)
 	}
@@ -361,8 +360,7 @@ func TestInputIsAwayForARun(t *testing.T) {
 			hang := s.server.Fail(emulator.Fault{Hang: true, Reset: true})
 			p := s.run(open + oneText)
 			s.awaitHits(hang, 1)
-			p.kill()
-			hang.Remove()
+			s.killHeld(p, hang)
 			p = s.once(meanwhile, 0)
 			if e := p.told(batchWaits); e["err"] != "its input is not configured: Text" {
 				t.Errorf("says %v", e)

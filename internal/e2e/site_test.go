@@ -250,6 +250,19 @@ func (s *site) awaitHits(script *emulator.Script, n int) {
 	}
 }
 
+// killHeld kills an agent whose requests a fault holds, and removes the fault when the server has
+// seen them end: before, they might go on.
+func (s *site) killHeld(p *process, script *emulator.Script) {
+	s.t.Helper()
+	p.kill()
+	ctx, cancel := s.waiting()
+	defer cancel()
+	if err := script.WaitLeft(ctx); err != nil {
+		s.t.Fatal("the server has not seen that the agent was killed")
+	}
+	script.Remove()
+}
+
 // wantRows compares the rows of a table with what was written, in any order.
 func wantRows(t *testing.T, server *emulator.Server, database, table string, want []string) {
 	t.Helper()

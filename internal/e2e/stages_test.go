@@ -124,8 +124,7 @@ func TestStopWhileABatchIsReadAgain(t *testing.T) {
 	config := open + "shutdown_timeout: 100ms\n" + oneJSON
 	p := s.run(config)
 	s.awaitHits(hang, 1)
-	p.kill()
-	hang.Remove()
+	s.killHeld(p, hang)
 	// The agent stays our child; whoever traces it is its grandchild.
 	s.before = []string{s.toolPath("strace"), "-D", "-f", "-qq", "-o", s.path("strace"), "-e", "trace=pread64",
 		"-e", "inject=pread64:delay_enter=600000000", "-P", s.path("logs/a.json")}
