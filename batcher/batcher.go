@@ -30,8 +30,8 @@ type Next interface {
 	// ended, and whether the route is being served. One that is not served
 	// may fill only half of the memory, so that the others go on.
 	Credit(record.Route) (payloads int, served bool)
-	// Largest is how many bytes before gzip a payload of the route may have, as far as
-	// its service has told; 0: it has told of no limit.
+	// Largest is how many bytes before gzip a payload of the route may have, as far as its
+	// service has shown by its answers; 0: no limit is known.
 	Largest(record.Route) int
 	// Put takes a payload over. Its Body belongs to the taker until Release.
 	Put(*record.Payload)

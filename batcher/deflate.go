@@ -23,9 +23,9 @@ const (
 	Klauspost Encoder = "klauspost" // never logzip
 )
 
-// Of so many payloads one is inflated and compared before it is sent. Of the first payload of a run so
-// many bytes are: an encoder that is wrong on this machine shows that there, and to inflate 4 MB costs
-// twice what it takes to compress them.
+// One payload in verifyEvery is inflated and compared before it is sent, and the first verifyFirst bytes
+// of the first payload of a run: an encoder that is wrong on this machine shows that there. To inflate
+// 4 MB costs twice what it takes to compress them.
 const (
 	verifyEvery = 1000
 	verifyFirst = 256 << 10
@@ -44,7 +44,7 @@ type deflater struct {
 	free     []*worker
 }
 
-// gzipper is *logzip.Encoder, but in tests of one that is wrong.
+// gzipper is *logzip.Encoder. Tests have a faulty one in its place.
 type gzipper interface {
 	Append(dst []byte, t *logzip.Tables, parts ...[]byte) []byte
 }

@@ -24,7 +24,7 @@
 //	    journal's end wins.
 //	(e) The halves of a refused payload out of the spool are durable there
 //	    before the journal has its split, and tried after that. Kill between:
-//	    both it and they are in the spool, and it wins.
+//	    the payload and its halves are in the spool, and the payload is used.
 //	(f) A payload whose write to the spool failed or came late is sent from
 //	    memory. Its end is written for the batch and for the frame that the next
 //	    start may find. Kill between: it is begun and perhaps in the spool, sent

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// stands is how long the wall clock must have stood apart from the time that went
-// by before it is believed.
+// stands is how long the offset between the wall clock and the monotonic clock must be
+// constant before the clock adopts it.
 const stands = time.Hour
 
 // clock is the time that payloads age by. It begins as the wall clock and then goes

@@ -5,17 +5,18 @@
 // named by their number. A frame is one payload: its meta is all that is known
 // of it (route, cover with marks, pieces, checksum, attempt, when it came here),
 // its body is the body of the request. The last frame of a segment that was closed
-// in peace is a seal. A segment is never written to by a later run, and goes when
+// and not cut off is a seal. A segment is never written to by a later run, and goes when
 // all of its payloads have ended. Where something in it could not be read it is
 // moved to the folder damaged/ instead, which is left to people and counts for
 // max_size.
 //
 // Beside each segment that is not written any more lies its index, a file of 40
 // bytes a payload, and its routes with what their payloads add up to: a start reads
-// it and not the metas, and Next reads a few hundred payloads of a route ahead from it. It says nothing
+// it and not the metas, and Next reads a few hundred payloads of a route ahead
+// from it. It says nothing
 // that the segment does not say, so that one that is damaged, missing or of another
-// version costs the time to read the segment; but it goes on to know what a segment
-// held that was cut, removed or damaged: see Recovery.Missing.
+// version costs the time to read the segment. If a segment was cut, removed or
+// damaged, its index still has what it contained: see Recovery.Missing.
 //
 // A segment of which less than half still waits, and nothing ended for ten seconds
 // or room gets short, is compacted: it and its neighbours of the kind are copied to
@@ -57,9 +58,9 @@
 //	    removed that. So does a number that OnSegments told elsewhere, of which a
 //	    start finds nothing: it is told before a Put into a new segment returns, and
 //	    left out before BeforeUnlink, when nothing in it is needed any more.
-//	    A full disk is mended by what goes here: then BeforeUnlink may fail for
-//	    want of room. A segment of which something was lost waits for it all the
-//	    same, since it, or its index, is all that says so.
+//	    This removal is what frees a full disk, so BeforeUnlink may fail there with
+//	    ENOSPC, and the segment is removed all the same. Only a segment of which
+//	    something was lost waits for BeforeUnlink: it, or its index, is all that says so.
 //	(e) An index is written under a temporary name, synced, renamed, and the folder
 //	    synced, when its segment is durable. The rest of a segment that an earlier
 //	    run did not close is given back after its index is there. Where it ends

@@ -36,8 +36,8 @@ var (
 	ErrGone = errors.New("source is gone")
 )
 
-// Options are what Open may be told; the zero value of each stands for what it
-// says. The functions are called with no lock held, from the spool's own
+// Options configure Open. A field that is zero has the default that its comment ends
+// with. The functions are called with no lock held, from the spool's own
 // goroutine or from Next; they may call every method but Close and Put.
 type Options struct {
 	Logger *slog.Logger     // none: nothing is logged
@@ -50,8 +50,8 @@ type Options struct {
 	// Free tells how many bytes of the disk that holds a folder are free for
 	// this process. Where it fails min_free is not looked at; statfs(2).
 	Free func(dir string) (int64, error)
-	// Agent is whom the folder must belong to, and to whom it belongs from now on
-	// where it belongs to nobody; zero: to whomever it belongs to.
+	// Agent is the id of the agent that the folder has to belong to. A folder without an
+	// owner belongs to it from now on. Zero: any owner will do.
 	Agent [16]byte
 	// SegmentSize is how many bytes a segment takes before the next is begun;
 	// 64 MiB, or an eighth of Config.MaxSize where that is less.
@@ -60,10 +60,11 @@ type Options struct {
 	// OnDrop is told of each payload that is given up, without Body, and why:
 	// record.DropSpoolFull, record.DropSpoolAge, or record.DropRemoved for Remove.
 	OnDrop func(p *record.Payload, reason string)
-	// Rebuild gives a payload its Body again, which cannot be read any more, from
-	// where it came; if it is not the same as it was, another ID as well. Where not even its ranges are known, Cover is empty, and Pieces
-	// say no more than how many records of which input it has. ErrGone ends the
-	// payload, another error puts it off. Without Rebuild nothing can be had again.
+	// Rebuild makes the Body of a payload again, which the spool cannot read any more,
+	// from its sources. If the Body differs from what it was, Rebuild sets another ID too.
+	// If not even the ranges of the payload are known, its Cover is empty, and its Pieces
+	// say only how many records of which input it has. ErrGone ends the payload, another
+	// error puts it off. Without Rebuild no payload is made again.
 	Rebuild func(p *record.Payload) error
 	// OnLost is told of payloads that are not in their segment any more: their ids,
 	// and, as one payload without ranges, how many records of which input they had.

@@ -300,8 +300,8 @@ func (d *discovery) seen(r *reader, path, was string, st status) {
 	d.apply(r, tracker.Seen{Scan: d.scans.no, Renamed: renamed, Changed: r.changed(st)})
 }
 
-// What finds files is in tail/internal/finder and knows nothing of their fates; here it
-// meets those who decide.
+// Package tail/internal/finder only finds files. What follows connects it to the code that
+// decides what is done with them.
 
 // atOnce is how many names that events told of wait to be looked at.
 const atOnce = 4096

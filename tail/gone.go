@@ -87,7 +87,7 @@ func (d *discovery) absent(in *input, w *finder.Walk) (all []absence, vanished [
 	return all, d.vanished(in, w)
 }
 
-// mostBegan is of how many scans is known when they began.
+// mostBegan is the number of scans whose start is remembered.
 const mostBegan = 16
 
 // beganScan returns when a scan began, of whose number these are the last bits; the zero time: it was

@@ -167,9 +167,9 @@ func dataAt(f *os.File, at, size int64) int64 {
 	return min(max(to, at), size)
 }
 
-// Somebody may give the beginning of a file that was read back to the disk, while
-// it is written to (fallocate(2)): a hole that is punched leaves NULs in its place,
-// a range that is collapsed moves what is behind it. Neither is content to be read.
+// Another process may free the part of a file that was read already, while the file is
+// written to (fallocate(2)): a punched hole leaves NULs in its place, a collapsed range
+// moves what follows it. Neither is content to be read.
 
 // block is the least size of the blocks of a disk.
 const block = 4096

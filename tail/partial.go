@@ -12,10 +12,10 @@ import (
 )
 
 // partial is the open message at the end of a file, which goes on in the next: the
-// reader of that reads it as if its own file began with it. Until the whole message is
-// handed over nothing moves: the reader of the file before stands before it, and sends
-// it by itself if its file grows, or if what follows cannot be joined. It does not
-// change once it was made.
+// reader of that reads it as if its own file began with it. No
+// offset advances until the whole message is handed over: the reader of the file before
+// stays at the start of the message, and sends it by itself if its file grows, or if what
+// follows cannot be joined. A partial does not change once it was made.
 type partial struct {
 	from    *reader
 	data    []byte          // with what from carries itself

@@ -131,8 +131,8 @@ func (w *worker) repacked(r *reader) (after, error) {
 	return closed, nil
 }
 
-// Few compressed files are unpacked at a time: each takes memory that nobody counts,
-// and to go on in one after another was read costs all that is before.
+// Few compressed files are decompressed at a time: each takes memory that is not counted,
+// and a reader that gave its place up has to decompress its file from the start again.
 const (
 	mostUnpacking = 4
 	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on

@@ -52,12 +52,12 @@ var keyTexts = map[string]keyText{
 	"batch":              {about: "Which records leave together, in one request. An input can set any of its keys; the others hold as the top level says.", example: "{max_wait: 5s}"},
 	"batch.max_size":     {about: "The most bytes of records in one request, before gzip. The service takes 4MB unless it was set otherwise.", example: "4MB", least: "1", most: "10MB"},
 	"batch.max_records":  {about: "The most records in one request. 0: a request ends by size and age alone.", example: "10000", least: "0"},
-	"batch.max_wait":     {about: "How long a record waits for company before it leaves.", example: "5s", least: "0s"},
+	"batch.max_wait":     {about: "The longest time that a record waits for others before its batch is sent.", example: "5s", least: "0s"},
 	"batch.gzip_level":   {about: "How hard requests are compressed: 1 is the fastest, 9 the smallest.", example: "6", least: "1", most: "9"},
 	"batch.gzip_encoder": {about: "What compresses at gzip_level 1: auto, the agent's own encoder, which needs less than half the CPU, or klauspost, a library. Levels 2 to 9 are the library's.", example: "klauspost"},
 
 	"send":                 {about: "How requests are made, and made again.", example: "{concurrency: 16}"},
-	"send.concurrency":     {about: "The most requests under way to one cluster. auto: as many as pay, up to 128, found out from how long requests take. With a number the agent makes do with fewer when the service throttles it.", example: "16", least: "1", most: "1024"},
+	"send.concurrency":     {about: "The most requests under way to one cluster. auto: the agent measures which number, up to 128, gives the highest throughput. With a number, it uses fewer while the service throttles it.", example: "16", least: "1", most: "1024"},
 	"send.timeout":         {about: "How long one request may take, to the end of its answer. Then its outcome is unknown, and it is made again.", example: "2m", least: "1ns"},
 	"send.rate_limit":      {about: "The most bytes a second that are sent, before gzip. 0: no limit.", example: "10MB", least: "0"},
 	"send.retry":           {about: "When a request is made again, and when a route counts as down.", example: "{patience: 1m}"},
@@ -66,7 +66,7 @@ var keyTexts = map[string]keyText{
 	"send.retry.patience":  {about: "A route that wanted to send and for this long saw nothing accepted is down: its payloads go to the spool, and one at a time is tried.", example: "1m", least: "1ns"},
 	"send.expect_continue": {about: "Whether the service is asked before the body of a request is sent.", example: "true"},
 	"send.proxy":           {about: "The URL of a proxy: http, https, socks5 or socks5h. A password in it is masked wherever the configuration is shown.", without: "what HTTPS_PROXY and NO_PROXY say", example: "http://proxy.contoso.com:3128"},
-	"send.tls":             {about: "Whom to trust.", example: "{ca_file: /etc/ssl/contoso.pem}"},
+	"send.tls":             {about: "Which authorities to trust, and the least TLS version.", example: "{ca_file: /etc/ssl/contoso.pem}"},
 	"send.tls.ca_file":     {about: "A PEM file of the certificates to trust, in place of those of the system. A name without a folder is looked up beside the main file.", without: "the certificates of the system", example: "/etc/ssl/contoso.pem"},
 	"send.tls.min_version": {about: "The oldest version of TLS that is spoken.", example: `"1.3"`},
 
@@ -85,7 +85,7 @@ var keyTexts = map[string]keyText{
 	"journal.max_size": {about: "The most bytes of history on disk.", example: "1GiB", least: "0"},
 	"journal.max_age":  {about: "How long history is kept.", example: "30d", least: "0s"},
 
-	"limits":            {about: "What the agent takes of the machine.", example: "{memory: 512MiB}"},
+	"limits":            {about: "Limits on the memory and the open files of the agent.", example: "{memory: 512MiB}"},
 	"limits.memory":     {about: "The most bytes of records in memory that were read and are not safe yet. At least 4 times the largest batch.max_size.", example: "512MiB", least: "16MB"},
 	"limits.open_files": {about: "The most files that are held open at one time.", example: "8192", least: "16"},
 

@@ -150,7 +150,7 @@ var catalog = []*metric{
 	{"routes_held", gauge, []string{"database", "table", "code"}, "Routes that are held, with the error code of the service; the status shows the fix.", "while none is",
 		panel{rowHealth, "Routes held", "short"}, []alert{
 			{"KustoAgentRouteHeld", "M > 0", "2m", critical,
-				"The service refuses records for {{ $labels.database }}.{{ $labels.table }}: {{ $labels.code }}. They stay in their files.",
+				"The service refuses records for {{ $labels.database }}.{{ $labels.table }}: {{ $labels.code }}. They wait in their files and in the spool.",
 				"kusto-agent status shows the fix: a table, mapping, policy, permission or token is missing."}}},
 	{"route_blocked_seconds", gauge, []string{"database", "table", "code"}, "Seconds since a route is down or held, or its cluster is, with the error code of the service, or none if there was no answer; the status shows the reason and the fix.", "while none is",
 		panel{rowHealth, "Routes blocked for", "s"}, nil},

@@ -95,9 +95,9 @@ func (c TLSConfig) isSet() bool { return c.CertificateFile != "" && c.KeyFile !=
 func (c TLSConfig) check() error {
 	switch {
 	case c.CertificateFile == "" && c.KeyFile != "":
-		return units.Bad("tls.certificate_file", "missing; key_file is nothing without it")
+		return units.Bad("tls.certificate_file", "missing; certificate_file and key_file belong together")
 	case c.CertificateFile != "" && c.KeyFile == "":
-		return units.Bad("tls.key_file", "missing; certificate_file is nothing without it")
+		return units.Bad("tls.key_file", "missing; certificate_file and key_file belong together")
 	}
 	return nil
 }
