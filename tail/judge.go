@@ -8,8 +8,8 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
-	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -227,6 +227,6 @@ func isOfStem(path string, info record.FileInfo) bool {
 
 // beginsWithStem reports whether the name at path begins with the name at was without its extension.
 func beginsWithStem(path, was string) bool {
-	stem := finder.Stem(filepath.Base(was))
+	stem := rotation.Stem(filepath.Base(was))
 	return stem != "" && strings.HasPrefix(filepath.Base(path), stem)
 }

@@ -11,6 +11,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/rotation"
 )
 
 // findMoved looks at the start for the files in unread where no pattern matches, and has them read
@@ -193,42 +194,65 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 		return // it was moved to another folder
 	}
 	dir, old := filepath.Split(at[len(at)-1])
-	isLike := finder.RotatedFrom(old, unpackedName)
-	if path != "" {
-		isLike = finder.Like(old, filepath.Base(path), unpackedName)
+	gone := rotation.Gone{
+		Name: old, Born: was.info.Birth,
+		Replaced: was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old),
 	}
-	// Where a link leads elsewhere by now, the file that was made last still has the old name.
-	isLeft := was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old)
-	isOne := func(name string) bool { return isLike(name) || isLeft && name == old }
-	type sibling struct {
-		path string
-		node node
+	if path != "" {
+		gone.Now = filepath.Base(path)
+	}
+	if !was.since.IsZero() {
+		gone.Seen = was.since.UnixNano()
 	}
 	var found []sibling
-	for _, e := range w.Beginning(filepath.Clean(dir), finder.Stem(old)) {
-		if !e.Type.IsRegular() || !isOne(e.Name) || in.Excludes(dir+e.Name) || d.isOfAnother(in, dir+e.Name) {
-			continue
-		}
-		if n, ok := d.strangerSince(in, dir+e.Name, was); ok {
-			found = append(found, sibling{dir + e.Name, n})
+	hasName := gone.Names()
+	for _, e := range w.Beginning(filepath.Clean(dir), rotation.Stem(old)) {
+		if s := (sibling{in: in, path: dir + e.Name}); e.Type.IsRegular() && hasName(e.Name) && d.isUnread(gone, hasName, &s) {
+			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.node.birth, b.node.birth) })
+	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.st.birth, b.st.birth) })
 	for _, s := range found {
 		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
-		if hasPackedName(s.path) {
-			d.locked(func() { in.behind[s.node] = s.path }) // so it is read when it was inspected, although no pattern matches
+		if rotation.IsPacked(s.path) {
+			d.locked(func() { in.behind[s.st.node] = s.path }) // so it is read when it was inspected, although no pattern matches
 		}
 		d.adopt(in, s.path, true)
 	}
 }
 
-// unpackedName returns a name without the suffix that compressing adds.
-func unpackedName(name string) string {
-	if hasPackedName(name) {
-		return finder.Stem(name)
+// sibling is a file beside one that is gone.
+type sibling struct {
+	in   *input
+	path string
+	st   status
+}
+
+// isUnread reports whether a sibling of the gone file is to be read: it is looked at, then opened and
+// compared with what was read, unless the first look is enough.
+func (d *discovery) isUnread(gone rotation.Gone, hasName func(string) bool, s *sibling) bool {
+	st, err := statPath(s.path)
+	if err != nil || gone.Judge(d.factsOf(s, st), hasName) != rotation.Compare {
+		return false
 	}
-	return name
+	f, st, err := openFile(s.path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	facts := d.factsOf(s, st)
+	if facts.Held = rotation.Unread; d.wasRead(s.in, newSample(f, st, "")) {
+		facts.Held = rotation.Read
+	}
+	s.st = st
+	return gone.Judge(facts, hasName) == rotation.Take
+}
+
+// factsOf returns what the status of a file tells of it.
+func (d *discovery) factsOf(s *sibling, st status) rotation.Beside {
+	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.birth, Written: st.mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
+	d.locked(func() { b.Known = s.in.readers.Get(st.node) != nil || s.in.byNode.get(st.node) != nil })
+	return b
 }
 
 // isOfAnother reports whether a path is one that another input reads.
@@ -236,37 +260,16 @@ func (d *discovery) isOfAnother(in *input, path string) bool {
 	return slices.ContainsFunc(d.inputs, func(o *input) bool { return o != in && o.Spec.Matches(path) })
 }
 
-// strangerSince reports whether the file at path was created after the rotated file was, and is
-// neither known to the input nor a copy of a known file. It also returns its node.
-func (d *discovery) strangerSince(in *input, path string, was rotated) (node, bool) {
-	isOne := func(st status) bool {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		made := st.birth
-		if hasPackedName(path) { // created later than its content, whose time of change it keeps
-			made = min(made, st.mtime)
-		}
-		return in.readers.Get(st.node) == nil && in.byNode.get(st.node) == nil && made > was.info.Birth &&
-			(was.since.IsZero() || st.birth >= was.since.Add(-time.Second).UnixNano()) // the clock of files may be a little behind
-	}
-	if st, err := statPath(path); err != nil || !isOne(st) {
-		return node{}, false
-	}
-	f, st, err := openFile(path)
-	if err != nil {
-		return node{}, false
-	}
-	defer f.Close()
-	s := newSample(f, st, "")
+// wasRead reports whether all that the file s holds was read from other files, as far as can be told.
+func (d *discovery) wasRead(in *input, s *sample) bool {
 	var alike, longer []*candidate
 	d.locked(func() { alike, longer = in.alike(s, d.scans.no), in.longer(s, d.scans.no) })
-	if !isOne(st) || slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
-		return node{}, false
+	if slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
+		return true
 	}
-	isCopy := func(c *candidate) bool { // it has nothing that is not in c, as far as can be told
-		return c.compare(s).facts.Content.Agrees() && (st.size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
-	}
-	return st.node, !slices.ContainsFunc(alike, isCopy)
+	return slices.ContainsFunc(alike, func(c *candidate) bool {
+		return c.compare(s).facts.Content.Agrees() && (s.size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
+	})
 }
 
 // goesOnAs reports whether the file s is not empty and seems to be the beginning of the candidate's

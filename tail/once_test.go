@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/rotation"
 )
 
 // unreadOnce runs a tailer to its end and returns the paths of the input in whose files
@@ -41,7 +42,7 @@ func (w *world) unreadOnce() (unread []string) {
 			}
 		}
 	}
-	if slices.ContainsFunc(unread, func(path string) bool { return !hasPackedName(path) }) && !refused { // a compressed copy has no position
+	if slices.ContainsFunc(unread, func(path string) bool { return !rotation.IsPacked(path) }) && !refused { // a compressed copy has no position
 		w.t.Errorf("nothing is told of what was not read: %q", unread)
 	}
 	return unread

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -60,7 +61,7 @@ const crowd = 2000
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.life.IsMissing() }
-	slow := t.files() >= t.news.crowd && !hasPackedName(path)
+	slow := t.files() >= t.news.crowd && !rotation.IsPacked(path)
 	if (slow || some(t.byPath.Get(path), live)) && len(t.news.fresh) < atOnce {
 		t.news.fresh = append(t.news.fresh, path)
 	}

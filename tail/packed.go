@@ -7,13 +7,13 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/rotation"
 )
 
 // A compressed file is looked through once it was quiet, to its end: only there
@@ -52,11 +52,6 @@ type packed struct {
 // before nobody is expected to go on with it.
 const cutAfter = 10
 
-// hasPackedName reports whether a file is compressed by its name.
-func hasPackedName(path string) bool {
-	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
-}
-
 // packing returns how an open file is compressed, by its first bytes. One that is too short to tell
 // counts as compressed only by its name. With compressed: never, a compressed name makes it so, so
 // that none is read as plain text.
@@ -67,7 +62,7 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 		return archive.Plain // the error comes again, and is logged, when the file is read
 	}
 	how := archive.KindOf(b[:n])
-	named := hasPackedName(path)
+	named := rotation.IsPacked(path)
 	switch {
 	case in.Compressed == "never" && !named, how == archive.Unknown && !named && n < 2:
 		return archive.Plain

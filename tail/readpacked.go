@@ -13,6 +13,7 @@ import (
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -312,7 +313,7 @@ func packedBeside(infos ...record.FileInfo) (found []string) {
 		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
-			if hasPackedName(path) && e.Type().IsRegular() &&
+			if rotation.IsPacked(path) && e.Type().IsRegular() &&
 				slices.ContainsFunc(all, func(i record.FileInfo) bool { return isNameOf(path, i) }) {
 				found = append(found, path)
 			}

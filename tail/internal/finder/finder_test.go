@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -200,28 +199,4 @@ func TestFind(t *testing.T) {
 	if at, ok := FindBeside(path, e.Node); !ok || at != filepath.Join(dir, "app.old/a.log") {
 		t.Errorf("beside it is at %q", at)
 	}
-}
-
-// TestRotatedNames: the names to which a file may have been rotated.
-func TestRotatedNames(t *testing.T) {
-	f := func(is func(string) bool, name string, want bool) {
-		t.Helper()
-		if is(name) != want {
-			t.Errorf("%s: %v", name, !want)
-		}
-	}
-	unpacked := func(name string) string { return strings.TrimSuffix(name, ".gz") }
-	from := RotatedFrom("a.log", unpacked)
-	for name, want := range map[string]bool{"a.log.1": true, "a.log-20260101": true, "a.log.2.gz": true, "a.log": false, "a.log.old": false, "b.log.1": false,
-		"a-20260101.log": true, "a.2026-01-01.log.gz": true, "a-20260101-1767225600.log": true, "a-2.log": false, "a-2026.log": false,
-		"a-20260101.txt": false, "a-b20260101.log": false, "b-20260101.log": false} {
-		f(from, name, want)
-	}
-	like := Like("a.log", "a-2026.log", unpacked)
-	for name, want := range map[string]bool{"a-2027.log": true, "a-2026.log": false, "a-x.log": false, "b-2027.log": false, "a-2027.log.gz": true} {
-		f(like, name, want)
-	}
-	f(Like("a.1", "a.2", unpacked), "a.3", false) // nothing but its own form
-	f(Like("a.log", "a.log.2.gz", unpacked), "a.log.1", true)
-	f(Like("a.log", "a.log.2", unpacked), "a.log.1.gz", true)
 }

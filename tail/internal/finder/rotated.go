@@ -2,73 +2,12 @@ package finder
 
 import (
 	"cmp"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
-
-// Like returns a function that reports whether a name differs from rotated only in its numbers, as
-// app.log.2 and app.log.1 do. old is the name of the file before it was renamed to rotated. If
-// rotated does not begin like old, or the renaming has added no number, the function returns false
-// for all names. unpacked removes the suffix of compression, which does not count.
-func Like(old, rotated string, unpacked func(name string) string) func(name string) bool {
-	form, stem := formOf(unpacked(rotated)), Stem(old)
-	if !strings.HasPrefix(rotated, stem) || !strings.Contains(form, "0") || form == formOf(old) {
-		return func(string) bool { return false }
-	}
-	return func(name string) bool {
-		return strings.HasPrefix(name, stem) && name != rotated && formOf(unpacked(name)) == form
-	}
-}
-
-// Stem is a name without its extension.
-func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
-
-// numbered is what rotation puts behind a name: a number, a date or a time.
-var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
-
-// dated is what rotation puts before an extension: a date or a time. A shorter number may be part of
-// the name of another log, as in app-2.log.
-var dated = regexp.MustCompile(`^[-._]?[0-9](?:[-._:TZ]*[0-9]){7}[-._:TZ0-9]*$`)
-
-// RotatedFrom returns a function that reports whether rotation may have given a file this
-// name: old with a number after it, or with a date before its extension. unpacked removes the suffix
-// of compression.
-func RotatedFrom(old string, unpacked func(name string) string) func(name string) bool {
-	stem, ext := Stem(old), filepath.Ext(old)
-	return func(name string) bool {
-		more, ok := strings.CutPrefix(name, old)
-		if ok && numbered.MatchString(unpacked(more)) {
-			return true
-		}
-		more, ok = strings.CutPrefix(unpacked(name), stem)
-		if !ok || stem == "" || ext == "" {
-			return false
-		}
-		date, ok := strings.CutSuffix(more, ext)
-		return ok && dated.MatchString(date)
-	}
-}
-
-// formOf returns a name with each number replaced by one zero.
-func formOf(name string) string {
-	var b strings.Builder
-	digits := false
-	for _, c := range []byte(name) {
-		isDigit := '0' <= c && c <= '9'
-		if !isDigit {
-			b.WriteByte(c)
-		} else if !digits {
-			b.WriteByte('0')
-		}
-		digits = isDigit
-	}
-	return b.String()
-}
 
 // remembered is how long a renamed file is known by its names: it may be renamed again
 // before a scan comes to it.

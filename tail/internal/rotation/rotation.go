@@ -1,0 +1,186 @@
+// Package rotation promises that a file which rotation has moved to a name that no pattern matches,
+// before anybody had opened it, is found by the file that was rotated before it: by its name, by
+// when it was made, and by what it holds.
+//
+// It decides only: callers list folders, look at files, and hand in what they found.
+package rotation
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Gone is a file that has left its path. The others are looked for beside it.
+type Gone struct {
+	Name string // that it had
+	// Now is its name in the same folder, or that of a compressed copy of it; empty: it is not there.
+	// It shows the form of the names that rotation gives.
+	Now string
+	// Born is when it was made, and Seen when a scan has last found it at its path, in ns; 0: not known.
+	Born, Seen int64
+	// Replaced says that its path is a link which leads elsewhere by now, and that no pattern matches
+	// Name where it led: the file that was made last there still has that name.
+	Replaced bool
+}
+
+// Beside is a file in the folder of one that is gone.
+type Beside struct {
+	Name    string
+	Born    int64 // when it was made, in ns; 0: not known
+	Written int64 // when its bytes were changed last, in ns
+	// Elsewhere says that exclude leaves it out, or that another input reads it.
+	Elsewhere bool
+	Known     bool // it is being read, or remembered
+	Held      Held
+}
+
+// Held is what is known of the bytes of a file.
+type Held uint8
+
+// What may be known.
+const (
+	NotCompared Held = iota
+	Read             // all of them were read from another file, as far as can be told
+	Unread           // some were not
+)
+
+// Verdict is what is done with a file beside one that is gone.
+type Verdict uint8
+
+// What may be done. All but Take and Compare leave the file alone.
+const (
+	OtherName Verdict = iota // rotation gives no such name
+	Left                     // it is Elsewhere
+	Met                      // it is Known
+	Older                    // it was made no later than the file that is gone, or before that was seen last
+	Copied                   // all that it holds was read
+	Compare                  // it is for another call, when it was compared with what was read
+	Take                     // it is read
+)
+
+// verdictWords is the table in docs/design.md, in the order of the verdicts.
+var verdictWords = [...]struct{ of, is string }{
+	{"has a name that rotation does not give", "left alone"},
+	{"is left out by `exclude`, or another input reads it", "left alone"},
+	{"is known, or being read", "left alone"},
+	{"was made no later than the file that is gone, or before that was seen last", "left alone"},
+	{"holds only what was read from other files", "left alone"},
+	{"was not compared yet", "compared, and judged again"},
+	{"else", "read under its new name"},
+}
+
+// String returns the row of the table that led to the verdict.
+func (v Verdict) String() string { return verdictWords[v].of }
+
+// clockLag is how far the clock that stamps files may be behind that of the agent, in ns.
+const clockLag = 1e9
+
+// Judge decides about a file beside the gone one, by the table in docs/design.md (Rotated before it
+// was opened). hasName is what Names returned.
+func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
+	// A compressed file is made later than what it holds, whose time of change it keeps.
+	made := b.Born
+	if IsPacked(b.Name) {
+		made = min(made, b.Written)
+	}
+	switch {
+	case !hasName(b.Name):
+		return OtherName
+	case b.Elsewhere:
+		return Left
+	case b.Known:
+		return Met
+	case made <= g.Born, g.Seen > 0 && b.Born < g.Seen-clockLag:
+		return Older
+	case b.Held == Read:
+		return Copied
+	case b.Held == NotCompared:
+		return Compare
+	}
+	return Take
+}
+
+// Names returns a function that reports whether rotation may have given a file this name.
+func (g Gone) Names() func(name string) bool {
+	is := rotatedFrom(g.Name)
+	if g.Now != "" {
+		is = like(g.Name, g.Now)
+	}
+	if !g.Replaced {
+		return is
+	}
+	return func(name string) bool { return name == g.Name || is(name) }
+}
+
+// IsPacked reports whether a file is compressed by its name.
+func IsPacked(name string) bool {
+	return strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".zst")
+}
+
+// Plain returns a name without the suffix that compressing adds.
+func Plain(name string) string {
+	if IsPacked(name) {
+		return Stem(name)
+	}
+	return name
+}
+
+// Stem is a name without its extension.
+func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
+
+// like returns a function that reports whether a name differs from now only in its numbers, as
+// app.log.2 and app.log.1 do. old is the name of the file before it was renamed to now. If now does
+// not begin like old, or the renaming has added no number, the function returns false for all names.
+// The suffix of compression does not count.
+func like(old, now string) func(name string) bool {
+	form, stem := formOf(Plain(now)), Stem(old)
+	if !strings.HasPrefix(now, stem) || !strings.Contains(form, "0") || form == formOf(old) {
+		return func(string) bool { return false }
+	}
+	return func(name string) bool {
+		return strings.HasPrefix(name, stem) && name != now && formOf(Plain(name)) == form
+	}
+}
+
+// numbered is what rotation puts behind a name: a number, a date or a time.
+var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
+
+// dated is what rotation puts before an extension: a date or a time. A shorter number may be part of
+// the name of another log, as in app-2.log.
+var dated = regexp.MustCompile(`^[-._]?[0-9](?:[-._:TZ]*[0-9]){7}[-._:TZ0-9]*$`)
+
+// rotatedFrom returns a function that reports whether rotation may have given a file this name: old
+// with a number after it, or with a date before its extension. The suffix of compression does not
+// count.
+func rotatedFrom(old string) func(name string) bool {
+	stem, ext := Stem(old), filepath.Ext(old)
+	return func(name string) bool {
+		more, ok := strings.CutPrefix(name, old)
+		if ok && numbered.MatchString(Plain(more)) {
+			return true
+		}
+		more, ok = strings.CutPrefix(Plain(name), stem)
+		if !ok || stem == "" || ext == "" {
+			return false
+		}
+		date, ok := strings.CutSuffix(more, ext)
+		return ok && dated.MatchString(date)
+	}
+}
+
+// formOf returns a name with each number replaced by one zero.
+func formOf(name string) string {
+	var b strings.Builder
+	digits := false
+	for _, c := range []byte(name) {
+		isDigit := '0' <= c && c <= '9'
+		if !isDigit {
+			b.WriteByte(c)
+		} else if !digits {
+			b.WriteByte('0')
+		}
+		digits = isDigit
+	}
+	return b.String()
+}

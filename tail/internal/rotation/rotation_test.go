@@ -1,0 +1,79 @@
+package rotation
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestNames: the names to which a file may have been rotated.
+func TestNames(t *testing.T) {
+	f := func(g Gone, names map[string]bool) {
+		t.Helper()
+		is := g.Names()
+		for name, want := range names {
+			if is(name) != want {
+				t.Errorf("%+v: %s: %v", g, name, !want)
+			}
+		}
+	}
+	f(Gone{Name: "a.log"}, map[string]bool{"a.log.1": true, "a.log-20260101": true, "a.log.2.gz": true, "a.log": false, "a.log.old": false, "b.log.1": false,
+		"a-20260101.log": true, "a.2026-01-01.log.gz": true, "a-20260101-1767225600.log": true, "a-2.log": false, "a-2026.log": false,
+		"a-20260101.txt": false, "a-b20260101.log": false, "b-20260101.log": false})
+	f(Gone{Name: "a.log", Now: "a-2026.log"}, map[string]bool{"a-2027.log": true, "a-2026.log": false, "a-x.log": false, "b-2027.log": false, "a-2027.log.gz": true, "a.log": false})
+	f(Gone{Name: "a.1", Now: "a.2"}, map[string]bool{"a.3": false}) // nothing but its own form
+	f(Gone{Name: "a.log", Now: "a.log.2.gz"}, map[string]bool{"a.log.1": true})
+	f(Gone{Name: "a.log", Now: "a.log.2"}, map[string]bool{"a.log.1.gz": true, "a.log.1.zst": true, "a.log.1.xz": false})
+	f(Gone{Name: "a.log", Replaced: true}, map[string]bool{"a.log.1": true, "a.log": true, "b.log": false})
+}
+
+// TestJudge has a test of each row of the table, and of each that comes before it.
+func TestJudge(t *testing.T) {
+	const second = 1_000_000_000
+	g := Gone{Name: "a.log", Born: 100 * second, Seen: 200 * second}
+	is := g.Names()
+	b := Beside{Name: "a.log.1", Born: 300 * second, Written: 300 * second, Held: Unread}
+	f := func(want Verdict, change func(*Gone, *Beside)) {
+		t.Helper()
+		g, b := g, b
+		change(&g, &b)
+		if got := g.Judge(b, is); got != want {
+			t.Errorf("%+v beside %+v: it %v, want: it %v", b, g, got, want)
+		}
+	}
+	f(Take, func(*Gone, *Beside) {})
+	f(Compare, func(_ *Gone, b *Beside) { b.Held = NotCompared })
+	f(Copied, func(_ *Gone, b *Beside) { b.Held = Read })
+	f(Older, func(_ *Gone, b *Beside) { b.Born, b.Held = 100*second, Read })
+	f(Older, func(_ *Gone, b *Beside) { b.Born = 198 * second }) // it was there when the gone one was seen
+	f(Take, func(_ *Gone, b *Beside) { b.Born = 199 * second })  // or was it? the clock may lag
+	f(Take, func(g *Gone, b *Beside) { b.Born, g.Seen = 101*second, 0 })
+	f(Older, func(g *Gone, b *Beside) { b.Born, g.Seen = 0, 0 }) // nobody knows when it was made
+	f(Older, func(g *Gone, b *Beside) { b.Name, b.Written = "a.log.1.gz", 100*second })
+	f(Take, func(g *Gone, b *Beside) { b.Name, b.Written = "a.log.1.gz", 101*second })
+	f(Take, func(g *Gone, b *Beside) { b.Written = 50 * second }) // a plain one may be given any time
+	f(Met, func(_ *Gone, b *Beside) { b.Known, b.Born = true, 0 })
+	f(Left, func(_ *Gone, b *Beside) { b.Elsewhere, b.Known = true, true })
+	f(OtherName, func(_ *Gone, b *Beside) { b.Name, b.Elsewhere = "a.log.bak", true })
+}
+
+// TestTableIsAsDocumented: the rows of docs/design.md are the verdicts, in their order.
+func TestTableIsAsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Rotated before it was opened\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	_, table, _ := strings.Cut(section, "|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) != len(verdictWords) {
+		t.Fatalf("%d rows, want %d:\n%s", len(rows), len(verdictWords), table)
+	}
+	for v, w := range verdictWords {
+		if want := "| " + w.of + " | " + w.is + " |"; rows[v] != want {
+			t.Errorf("row %d is %q, want %q", v, rows[v], want)
+		}
+	}
+}
