@@ -36,7 +36,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		path, ok := in.folders.findNode(u.info)
 		if !ok && !u.found {
-			path, ok = finder.FindBeside(u.info.Path, foundOf(u.info))
+			path, ok = finder.FindNear(u.info.Path, foundOf(u.info))
 		}
 		switch {
 		case u.info.Doubted != 0 && ok:
@@ -170,7 +170,7 @@ func (d *discovery) findRotated(in *input) {
 	for _, g := range take(d.Tailer, &in.rotated) {
 		path := g.at
 		if path == "" {
-			path, _ = in.folders.findNode(g.info)
+			path = in.whereIs(g.info)
 		}
 		if path != g.info.Path {
 			d.findSiblings(in, w, g, path)
@@ -182,18 +182,28 @@ func (d *discovery) findRotated(in *input) {
 	}
 }
 
+// whereIs returns where a file is now, in its folder or in one beside or below that; empty: it was not
+// found.
+func (in *input) whereIs(info record.FileInfo) string {
+	path, ok := in.folders.findNode(info)
+	if !ok {
+		path, _ = finder.FindNear(info.Path, foundOf(info))
+	}
+	return path
+}
+
 // findSiblings starts to read files beside a rotated one (was) that were rotated after it: a second
 // rotation before the next scan would lose them. path is where the rotated file is now; empty: it
 // is gone.
 func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
 	at := was.info.Paths()
-	if path != "" {
-		at = slices.DeleteFunc(at, func(p string) bool { return filepath.Dir(p) != filepath.Dir(path) })
-	}
-	if len(at) == 0 {
-		return // it was moved to another folder
-	}
 	dir, old := filepath.Split(at[len(at)-1])
+	if path != "" { // rotation may move files to another folder
+		dir, _ = filepath.Split(path)
+		if i := slices.IndexFunc(at, func(p string) bool { return filepath.Dir(p) == filepath.Dir(path) }); i >= 0 {
+			old = filepath.Base(at[i])
+		}
+	}
 	gone := rotation.Gone{
 		Name: old, Born: was.info.Birth,
 		Replaced: was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old),

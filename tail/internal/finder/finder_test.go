@@ -196,7 +196,21 @@ func TestFind(t *testing.T) {
 	must(t, os.Rename(filepath.Join(dir, "app/a.log.1"), path))
 	must(t, os.Rename(filepath.Join(dir, "app"), filepath.Join(dir, "app.old")))
 	f("")
-	if at, ok := FindBeside(path, e.Node); !ok || at != filepath.Join(dir, "app.old/a.log") {
-		t.Errorf("beside it is at %q", at)
+	near := func(want string) {
+		t.Helper()
+		if at, ok := FindNear(path, e.Node); at != want || ok != (want != "") {
+			t.Errorf("near it is at %q, want %q", at, want)
+		}
+	}
+	near(filepath.Join(dir, "app.old/a.log"))
+	for _, to := range []string{"app/old/a.log.1", "old/a.log-20260101", "app/old/a.log", "app/old/b.log"} {
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(to)), 0o755))
+		must(t, os.Rename(filepath.Join(dir, "app.old/a.log"), filepath.Join(dir, to)))
+		if filepath.Base(to) != "b.log" {
+			near(filepath.Join(dir, to))
+		} else {
+			near("")
+		}
+		must(t, os.Rename(filepath.Join(dir, to), filepath.Join(dir, "app.old/a.log")))
 	}
 }

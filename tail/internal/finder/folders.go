@@ -109,15 +109,30 @@ func (n Node) isAt(path string) bool {
 	return err == nil && e.regular && e.Ino == n.Ino && e.Birth == n.Birth
 }
 
-// FindBeside looks for the file n, which was at path, in the folders beside its folder, because
-// that may have been renamed. It returns the path where the file is now.
-func FindBeside(path string, n Node) (at string, ok bool) {
+// FindNear looks for the file n, which was at path, in the folders beside its folder, because that
+// may have been renamed, and in those in its folder, because rotation may move files there. It must
+// have its old name, or one that begins with that without its extension. FindNear returns the path
+// where the file is now.
+func FindNear(path string, n Node) (at string, ok bool) {
 	dir, base := filepath.Split(path)
-	up := filepath.Dir(filepath.Clean(dir))
-	folders, _ := os.ReadDir(up) // what cannot be listed counts as empty
-	for _, e := range folders {
-		if at = filepath.Join(up, e.Name(), base); e.IsDir() && n.isAt(at) {
-			return at, true
+	dir = filepath.Clean(dir)
+	stem := strings.TrimSuffix(base, filepath.Ext(base))
+	for _, up := range []string{filepath.Dir(dir), dir} {
+		folders, _ := os.ReadDir(up) // what cannot be listed counts as empty
+		for _, e := range folders {
+			if !e.IsDir() {
+				continue
+			}
+			if at = filepath.Join(up, e.Name(), base); n.isAt(at) {
+				return at, true
+			}
+			names, _ := os.ReadDir(filepath.Join(up, e.Name()))
+			for _, e2 := range names {
+				at = filepath.Join(up, e.Name(), e2.Name())
+				if stem != "" && strings.HasPrefix(e2.Name(), stem) && n.isAt(at) {
+					return at, true
+				}
+			}
 		}
 	}
 	return "", false
