@@ -48,11 +48,16 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		r.info.Path = k.info.Info().Path
 	}
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
-	if is == identity.Continuation && k.left.unseen { // the file may have been copied and truncated again, see findRotated
+	if is == identity.Continuation { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
-		info.Birth = p.st.mtime
-		in.rotated = append(in.rotated, rotated{info: info, at: p.path})
-		t.rescanSoon()
+		moved := filepath.Dir(p.path) != filepath.Dir(info.Path)
+		if k.left.unseen {
+			info.Birth = p.st.mtime // a copy: the file was truncated, and may have been so again
+		}
+		if k.left.unseen || moved {
+			in.rotated = append(in.rotated, rotated{info: info, at: p.path})
+			t.rescanSoon()
+		}
 	}
 	switch is {
 	case identity.Same, identity.Continuation:
@@ -297,15 +302,17 @@ func (d *discovery) meetStray(in *input, path string) {
 }
 
 // packedBeside returns the compressed files whose names show that they may be copies of the given
-// files, in the folders where those were.
+// files, in the folders where those were, and in those to which rotation may move files.
 func packedBeside(infos ...record.FileInfo) (found []string) {
 	folders := make(map[string][]record.FileInfo)
 	for _, info := range infos {
 		var dirs []string
 		for _, path := range append(info.Paths(), info.First) {
-			if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
-				dirs = append(dirs, dir)
-				folders[dir] = append(folders[dir], info)
+			for _, dir := range append(finder.Near(filepath.Dir(path)), filepath.Dir(path)) {
+				if !slices.Contains(dirs, dir) {
+					dirs = append(dirs, dir)
+					folders[dir] = append(folders[dir], info)
+				}
 			}
 		}
 	}
@@ -314,7 +321,7 @@ func packedBeside(infos ...record.FileInfo) (found []string) {
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			if rotation.IsPacked(path) && e.Type().IsRegular() &&
-				slices.ContainsFunc(all, func(i record.FileInfo) bool { return isNameOf(path, i) }) {
+				slices.ContainsFunc(all, func(i record.FileInfo) bool { return isOfStem(path, i) }) {
 				found = append(found, path)
 			}
 		}

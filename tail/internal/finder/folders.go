@@ -109,29 +109,46 @@ func (n Node) isAt(path string) bool {
 	return err == nil && e.regular && e.Ino == n.Ino && e.Birth == n.Birth
 }
 
-// FindNear looks for the file n, which was at path, in the folders beside its folder, because that
-// may have been renamed, and in those in its folder, because rotation may move files there. It must
-// have its old name, or one that begins with that without its extension. FindNear returns the path
-// where the file is now.
+// mostNear is how many folders are listed near one: there may be thousands beside that of a container.
+const mostNear = 64
+
+// near returns the folders beside dir and in it. A rotated file may have been moved to one in it, or dir
+// may have been renamed.
+func near(dir string) (all []string) {
+	for _, up := range []string{filepath.Clean(dir), filepath.Dir(filepath.Clean(dir))} {
+		entries, _ := os.ReadDir(up) // what cannot be listed counts as empty
+		for _, e := range entries {
+			if folder := filepath.Join(up, e.Name()); e.IsDir() && folder != filepath.Clean(dir) {
+				all = append(all, folder)
+			}
+		}
+	}
+	return all
+}
+
+// Near returns the folders beside dir and in it, 64 at most: those to which rotation may move files.
+func Near(dir string) []string {
+	all := near(dir)
+	return all[:min(len(all), mostNear)]
+}
+
+// FindNear looks for the file n, which was at path, in the folders beside its folder and in it. It must
+// have its old name or, in those that Near returns, one that begins like that. FindNear returns the
+// path where the file is now.
 func FindNear(path string, n Node) (at string, ok bool) {
 	dir, base := filepath.Split(path)
-	dir = filepath.Clean(dir)
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
-	for _, up := range []string{filepath.Dir(dir), dir} {
-		folders, _ := os.ReadDir(up) // what cannot be listed counts as empty
-		for _, e := range folders {
-			if !e.IsDir() {
-				continue
-			}
-			if at = filepath.Join(up, e.Name(), base); n.isAt(at) {
+	for i, folder := range near(dir) {
+		if at = filepath.Join(folder, base); n.isAt(at) {
+			return at, true
+		}
+		if stem == "" || i >= mostNear {
+			continue
+		}
+		entries, _ := os.ReadDir(folder)
+		for _, e := range entries {
+			if at = filepath.Join(folder, e.Name()); strings.HasPrefix(e.Name(), stem) && n.isAt(at) {
 				return at, true
-			}
-			names, _ := os.ReadDir(filepath.Join(up, e.Name()))
-			for _, e2 := range names {
-				at = filepath.Join(up, e.Name(), e2.Name())
-				if stem != "" && strings.HasPrefix(e2.Name(), stem) && n.isAt(at) {
-					return at, true
-				}
 			}
 		}
 	}
