@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"os"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 )
 
 // adopt starts reading the file at path, which no reader has yet; a compressed file it hands to
-// meetPacked. gone says that no pattern matches the path. Why a file is not read is logged.
-func (d *discovery) adopt(in *input, path string, gone bool) {
+// meetPacked. first is empty if a pattern matches the path; else it is where the file was when one
+// did, as far as is known: by that the next run knows that the file is wanted. Why a file is not
+// read is logged.
+func (d *discovery) adopt(in *input, path, first string) {
 	f, st, err := openFile(path)
 	if err == nil && d.own.Holds(path, st.found()) {
 		f.Close()
@@ -23,7 +26,7 @@ func (d *discovery) adopt(in *input, path string, gone bool) {
 	}
 	if err == nil {
 		if how := in.packing(f, path); how != archive.Plain {
-			d.meetPacked(in, path, f, st, how, gone)
+			d.meetPacked(in, path, f, st, how, first)
 			f.Close()
 			return
 		}
@@ -32,13 +35,13 @@ func (d *discovery) adopt(in *input, path string, gone bool) {
 	if err != nil {
 		return
 	}
-	d.adoptOpen(in, path, f, st, gone)
+	d.adoptOpen(in, path, f, st, first)
 }
 
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if
 // the file is not read.
-func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, gone bool) {
-	handle := handleOf(f)
+func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, first string) {
+	handle, gone := handleOf(f), first != ""
 	if d.size != nil {
 		st.size = d.size(st.size)
 	}
@@ -49,7 +52,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, gon
 		m = match{} // it is passed over, whatever it is a copy of
 	}
 	real := d.leads(path, st.node)
-	info := record.FileInfo{Path: path, First: path, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size, Real: finder.Elsewhere(real, path)}
+	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size, Real: finder.Elsewhere(real, path)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

@@ -19,7 +19,7 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	w.prepare()
 	f, st, err := openFile(w.path("b.log"))
 	must(t, err)
-	w.tailer.find.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, false)
+	w.tailer.find.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, "")
 	for _, s := range w.j.Files("in") {
 		if s.Info.Info().Path != w.path("b.log") || s.Position != 2100 {
 			t.Errorf("the journal has %s, read to %d", s.Info.Info().Path, s.Position)

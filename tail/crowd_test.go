@@ -130,7 +130,7 @@ func TestGlance(t *testing.T) {
 		t.Error("that it grew was not seen")
 	}
 	must(t, os.WriteFile(w.path("b.log"), []byte("one\n"), 0o644))
-	tailer.find.meet(tailer.inputs[0], w.path("b.log"), false) // between two scans
+	tailer.find.meet(tailer.inputs[0], w.path("b.log"), "") // between two scans
 	for r := range tailer.byPath.Get(w.path("b.log")) {
 		r.life = tracker.File{}
 		appendTo(t, w.path("b.log"), "two\n")

@@ -126,7 +126,7 @@ func (d *discovery) meetMatches(in *input, w *finder.Walk) bool {
 			d.meetFresh()
 			d.weigh()
 		}
-		d.meet(in, s.Path(), false)
+		d.meet(in, s.Path(), "")
 	}
 	return n > 0
 }
@@ -142,8 +142,8 @@ func take[T any](t *Tailer, of *T) (was T) {
 }
 
 // meet handles a path that a scan found for an input: a file that is being read may have a new one,
-// a new file is read, or it is logged why not. gone says that no pattern matches the path.
-func (d *discovery) meet(in *input, path string, gone bool) {
+// a new file is read, or it is logged why not. first is as in adopt.
+func (d *discovery) meet(in *input, path, first string) {
 	st, err := statMatch(d.own, path)
 	if folder, shut := notices.ShutFolder(path, err); shut != nil {
 		d.tell(folder, shut)
@@ -171,7 +171,7 @@ func (d *discovery) meet(in *input, path string, gone bool) {
 	d.mu.Unlock()
 	if rival != nil {
 		if left { // the other input reads the rest of it
-			d.adopt(rival, path, true)
+			d.adopt(rival, path, path)
 		}
 		d.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
 		return
@@ -179,9 +179,9 @@ func (d *discovery) meet(in *input, path string, gone bool) {
 	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
 		return
 	}
-	if gone || !d.copiedUp(in, path, st.node) { // not if overlayfs has given an open file another inode
+	if first != "" || !d.copiedUp(in, path, st.node) { // not if overlayfs has given an open file another inode
 		d.stirred = d.scans.no
-		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, gone) }))
+		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, first) }))
 	}
 }
 
@@ -203,7 +203,7 @@ func statMatch(own *finder.Own, path string) (status, error) {
 // that no pattern matches, so that the scan itself does not find them.
 func (d *discovery) askAgain(in *input) {
 	for _, path := range take(d.Tailer, &in.again) {
-		d.adopt(in, path, true)
+		d.adopt(in, path, path)
 	}
 }
 

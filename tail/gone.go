@@ -48,7 +48,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 	absent, vanished := d.absent(in, w)
 	for _, s := range vanished {
 		if st, err := statFile(s.f); err == nil {
-			d.adoptOpen(in, s.path, s.f, st, true)
+			d.adoptOpen(in, s.path, s.f, st, s.path)
 		}
 	}
 	if len(absent) > 0 {

@@ -47,7 +47,7 @@ type files struct {
 	folders folders
 
 	packed map[node]*packed // compressed files that are not being read
-	behind map[node]string  // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
+	behind map[node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
 
 	again     []string  // paths that no pattern matches and that have to be asked about again
 	truncated []*known  // whose copies are to be looked for
@@ -70,7 +70,7 @@ func newFiles(name string) *files {
 		heads:    newHeads(),
 		suspect:  make(map[node]suspicion),
 		packed:   make(map[node]*packed),
-		behind:   make(map[node]string),
+		behind:   make(map[node]stray),
 	}
 }
 

@@ -40,8 +40,8 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		switch {
 		case u.info.Doubted != 0 && ok:
-			if path != u.info.Path {
-				d.adopt(in, path, true)
+			if path != u.info.Path || in.onceNamed(u.info) {
+				d.adopt(in, path, u.info.First)
 			}
 		case !ok && u.found:
 			d.findSiblings(in, w, rotated{info: u.info}, "")
@@ -51,7 +51,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 				d.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
 			}
 		case path != u.info.Path || in.onceNamed(u.info):
-			d.adopt(in, path, true)
+			d.adopt(in, path, u.info.First)
 			d.findSiblings(in, w, rotated{info: u.info}, path)
 		}
 	}
@@ -67,7 +67,7 @@ func (d *discovery) meetMoved(in *input, unread []unfinished) {
 			continue
 		}
 		if path, ok := in.folders.findNode(u.info); ok && path != u.info.Path && !in.Reads(path) {
-			d.adopt(in, path, true)
+			d.adopt(in, path, u.info.First)
 			unread[i].at = path
 		}
 	}
@@ -119,7 +119,7 @@ func (d *discovery) findCopies(in *input) {
 			}
 		}
 		if last.path != "" {
-			d.adopt(in, last.path, true)
+			d.adopt(in, last.path, info.First)
 			if info.Birth = last.birth; info.Birth > 0 {
 				d.findSiblings(in, finder.NewLook(), rotated{info: info}, last.path) // copies from later truncations
 			}
@@ -196,7 +196,10 @@ func (in *input) whereIs(info record.FileInfo) string {
 // rotation before the next scan would lose them. path is where the rotated file is now; empty: it
 // is gone.
 func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
-	at := was.info.Paths()
+	at := slices.DeleteFunc(was.info.Paths(), func(p string) bool { return p == path }) // a run before may have found it there
+	if len(at) == 0 {
+		at = []string{was.info.First}
+	}
 	dir, old := filepath.Split(at[len(at)-1])
 	if path != "" { // rotation may move files to another folder
 		dir, _ = filepath.Split(path)
@@ -224,10 +227,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.st.birth, b.st.birth) })
 	for _, s := range found {
 		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
-		if rotation.IsPacked(s.path) {
-			d.locked(func() { in.behind[s.st.node] = s.path }) // so it is read when it was inspected, although no pattern matches
-		}
-		d.adopt(in, s.path, true)
+		d.adopt(in, s.path, was.info.First)
 	}
 }
 
@@ -349,7 +349,7 @@ func (d *discovery) meetRenamed() {
 		for _, in := range d.inputs {
 			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
 				d.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
-				d.meet(in, to, true)
+				d.meet(in, to, was)
 			}
 		}
 	}

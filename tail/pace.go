@@ -80,7 +80,7 @@ func (d *discovery) meetFresh() {
 			switch {
 			case err != nil:
 			case st.regular && in.Spec.Matches(path):
-				d.meet(in, path, false)
+				d.meet(in, path, "")
 			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.Spec.HearsBelow(path) && !finder.IsLink(path):
 				d.meetBelow(in, path)
 			}
@@ -95,7 +95,7 @@ func (d *discovery) meetBelow(in *input, dir string) {
 	w.Below(&in.Spec, dir)
 	d.watch.Also(w.Passed)
 	for _, s := range w.Below(&in.Spec, dir) {
-		d.meet(in, s.Path(), false)
+		d.meet(in, s.Path(), "")
 	}
 }
 

@@ -33,6 +33,7 @@ type surveys struct {
 type packed struct {
 	in      *input
 	path    string
+	first   string // as in adopt; that of the sighting that knew it best
 	real    string // where the path leads
 	st      status
 	how     archive.Kind
@@ -73,10 +74,10 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 }
 
 // meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
-// advance). f stays the caller's. gone says that no pattern matches the path: with compressed:
-// never it is noted only then, to find out whether unread bytes of another file are lost in it.
-func (d *discovery) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, gone bool) {
-	never := in.Compressed == "never"
+// advance). f stays the caller's. first is as in adopt: with compressed: never a file is noted only if no
+// pattern matches its path, to find out whether unread bytes of another file are lost in it.
+func (d *discovery) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, first string) {
+	never, gone := in.Compressed == "never", first != ""
 	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), d.rescanSoon) // its beginning is still to come
 	}
@@ -97,6 +98,12 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st status, ho
 	}
 	if p.scan != d.scans.no {
 		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
+	}
+	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one is killed
+		p.first, in.behind[st.node] = first, stray{path, first}
+		if in.byNode.get(st.node) == nil {
+			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size})
+		}
 	}
 	p.barred = gone && (never || in.Excludes(path))
 	p.old = p.old || in.isNew
@@ -124,11 +131,11 @@ func (t *Tailer) advance(p *packed) {
 	}
 }
 
-// known returns what is known of a compressed file; nil: nothing is, or it is being read, or what is
-// known is of another file with the same inode. The caller holds mu.
+// known returns what is known of a compressed file; nil: nothing is but that it was found, or it is being
+// read, or what is known is of another file with the same inode. The caller holds mu.
 func (p *packed) known() *known {
 	k := p.in.byNode.get(p.st.node)
-	if k == nil || k.reader != nil || otherHandle(k.info.Info().Handle, p.handle) {
+	if k == nil || k.reader != nil || k.info.Info().Doubted != 0 || otherHandle(k.info.Info().Handle, p.handle) {
 		return nil
 	}
 	return k
@@ -283,7 +290,7 @@ func (t *Tailer) settle(p *packed) {
 		}
 	case is != identity.Own && is != identity.Rewritten && p.barred:
 		t.loseBarred(p, k)
-	case p.barred, is == identity.Own && !p.matched && p.in.behind[p.st.node] == "":
+	case p.barred, is == identity.Own && !p.matched && p.first == "":
 		// It must not be read, or no pattern matches it and it continues no known file.
 	default:
 		t.readPacked(p, p.facts, k, upTo, is)

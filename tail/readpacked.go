@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -41,7 +42,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		r.z.file = k.info.Info().Packed
 	}
 	r.info = record.FileInfo{
-		Path: p.path, First: p.path, Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
+		Path: p.path, First: cmp.Or(p.first, p.path), Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
 		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
 	if r.life.IsOutside() { // it is found again by the name that a pattern matches
@@ -263,15 +264,18 @@ func (d *discovery) findPacked(in *input) {
 	for i, k := range in.lost {
 		infos[i] = k.info.Info()
 	}
-	for n, path := range in.behind {
-		if st, err := statPath(path); err == nil && st.node != n || errors.Is(err, fs.ErrNotExist) {
+	for n, s := range in.behind {
+		if st, err := statPath(s.path); err == nil && st.node != n || errors.Is(err, fs.ErrNotExist) {
 			delete(in.behind, n)
 		}
 	}
-	behind := slices.Collect(maps.Values(in.behind))
+	strays := slices.Collect(maps.Values(in.behind))
 	d.mu.Unlock()
-	for _, path := range append(packedBeside(infos...), behind...) {
-		st, err := statPath(path)
+	for _, path := range packedBeside(infos...) {
+		strays = append(strays, stray{path, path})
+	}
+	for _, s := range strays {
+		st, err := statPath(s.path)
 		if err != nil || !st.regular {
 			continue
 		}
@@ -280,16 +284,18 @@ func (d *discovery) findPacked(in *input) {
 			busy = in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == d.scans.no
 		})
 		if !busy {
-			d.meetStray(in, path)
+			d.meetStray(in, s)
 		}
 	}
 	d.tellLost(in)
 }
 
-// meetStray handles a file beside a lost one that no pattern matches, if it is compressed by its
-// first bytes.
-func (d *discovery) meetStray(in *input, path string) {
-	f, st, err := openFile(path)
+// stray is a compressed file that no pattern matches. first is as in adopt.
+type stray struct{ path, first string }
+
+// meetStray handles a stray if it is compressed by its first bytes.
+func (d *discovery) meetStray(in *input, s stray) {
+	f, st, err := openFile(s.path)
 	if err != nil {
 		return
 	}
@@ -297,7 +303,7 @@ func (d *discovery) meetStray(in *input, path string) {
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
 	if how := archive.KindOf(b[:n]); how > archive.Unknown {
-		d.meetPacked(in, path, f, st, how, true)
+		d.meetPacked(in, s.path, f, st, how, s.first)
 	}
 }
 

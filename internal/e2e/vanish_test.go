@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/telemetry"
 )
 
 // Files that go away, come back, and are not let in, on the real program.
@@ -398,4 +400,59 @@ func inodeOf(t *testing.T, path string) uint64 {
 		t.Fatal(err)
 	}
 	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+// TestFoundThenKilled: a file that was rotated before the agent had opened it, to a name that no
+// pattern matches, is found and read, and before any of it is sent the agent is killed: the next run
+// knows that the file is wanted.
+func TestFoundThenKilled(t *testing.T) {
+	t.Parallel()
+	needs(t, "gzip")
+	lines := func(name string, n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("%s %d, a line that differs from the others of its file", name, i))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name, first, second string
+		compress            bool
+	}{
+		{"numbered", "app.log.2", "app.log.1", false},
+		{"dated", "app-2026-11-25.log", "app-2026-11-26.log", false},
+		{"numbered and compressed", "app.log.2", "app.log.1.gz", true},
+		{"dated and compressed", "app-2026-11-25.log", "app-2026-11-26.log.gz", true},
+		{"in olddir", "old/app.log.2", "old/app.log.1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			config := open + "spool: {max_size: 0}\nbatch: {max_wait: 10ms}\n" +
+				"inputs: [{paths: [\"${DIR}/logs/app.log\"], format: TXT, table: T, rotate_quiet: 100ms}]\n"
+			a, b, last := lines("a", 100), lines("b", 100), lines("c", 100)
+			s.write("logs/app.log", joined(a))
+			s.must(os.MkdirAll(s.path("logs/old"), 0o755))
+			p := s.run(config)
+			s.awaitRows("T", len(a))
+			p.stop()
+			s.must(os.Rename(s.path("logs/app.log"), s.path("logs/"+c.first)))
+			s.tick()
+			s.write("logs/app.log", joined(b))
+			s.tick()
+			s.must(os.Rename(s.path("logs/app.log"), s.path("logs/"+strings.TrimSuffix(c.second, ".gz"))))
+			if c.compress {
+				s.command("gzip", "logs/"+strings.TrimSuffix(c.second, ".gz"))
+			}
+			s.write("logs/app.log", joined(last))
+			p = s.run(strings.Replace(config, "10ms", "10m", 1)) // nothing is sent, and no batch begins
+			s.until("it is read", func() bool {
+				return slices.ContainsFunc(p.files(), func(f telemetry.File) bool { return f.Path == s.path("logs/"+c.second) && f.Read > 0 })
+			})
+			p.kill()
+			p = s.run(config)
+			s.awaitRows("T", len(a)+len(b)+len(last))
+			p.stop()
+			s.wantRows("T", append(append(a, b...), last...))
+		})
+	}
 }
