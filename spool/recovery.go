@@ -257,7 +257,7 @@ func (r *recovery) header(g *segment) error {
 		}
 		r.own = h.Agent
 	case w.agent != [16]byte{} && h.Agent != w.agent:
-		return fmt.Errorf("segment %q belongs to another agent: %w; give each agent a spool.dir of its own", g.name, ErrForeign)
+		return fmt.Errorf("segment %q belongs to another agent: %w", g.name, ErrForeign)
 	default:
 		w.agent = h.Agent
 	}

@@ -194,6 +194,9 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	rec, err := s.readFolder()
 	if err != nil {
 		s.w.unlock()
+		if errors.Is(err, ErrForeign) {
+			return nil, nil, fmt.Errorf("open spool %q: %w; set spool.dir to a folder that holds the spool of this agent alone", dir, err)
+		}
 		return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)
 	}
 	s.rec = rec

@@ -594,8 +594,12 @@ func TestRefusesWhatItCannotJudge(t *testing.T) {
 		must(t, err)
 		must(t, other.Close())
 		before := contents(fs)
-		if _, _, err := Open(dir, testConfig, testOptions(fs)); !errors.Is(err, want) && (want != nil || err == nil) {
+		_, _, err = Open(dir, testConfig, testOptions(fs))
+		if !errors.Is(err, want) && (want != nil || err == nil) {
 			t.Errorf("open: %v, want %v", err, want)
+		}
+		if errors.Is(want, ErrForeign) && (err == nil || !strings.Contains(err.Error(), "; set spool.dir to a folder")) {
+			t.Errorf("open: %v, which says nothing of what to do", err)
 		}
 		if got := contents(fs); !reflect.DeepEqual(got, before) {
 			t.Errorf("a folder that is refused was changed: %d files, then %d", len(before), len(got))

@@ -71,7 +71,7 @@ var keyTexts = map[string]keyText{
 	"send.tls.min_version": {about: "The oldest version of TLS that is spoken.", example: `"1.3"`},
 
 	"spool":           {about: "Where payloads wait on disk while the service is down, and what is unsent at a stop.", example: "{max_size: 50GiB}"},
-	"spool.dir":       {about: "The folder of the spool.", without: "spool in state_dir", example: "/var/spool/kusto-agent"},
+	"spool.dir":       {about: "The folder of the spool. It is for the spool alone: neither state_dir, nor its journal or quarantine, nor a folder above it.", without: "spool in state_dir", example: "/var/spool/kusto-agent"},
 	"spool.max_size":  {about: "The most bytes on disk. 0: no spool; then files are read no further while the service is down.", example: "50GiB", least: "0"},
 	"spool.max_age":   {about: "Older payloads are dropped, counted and logged. 0s: they are kept until sent.", example: "7d", least: "0s"},
 	"spool.min_free":  {about: "How much of the disk is left free.", example: "5GiB", least: "0"},

@@ -103,6 +103,7 @@ func (l *loader) settings() {
 	l.complain(l.main, "batch", c.Batch.Validate())
 	l.complain(l.main, "send", c.Send.Validate())
 	l.complain(l.main, "spool", c.Spool.Validate())
+	l.spoolApart()
 	l.complain(l.main, "quarantine", c.Quarantine.Validate())
 	l.complain(l.main, "journal", c.Journal.Validate())
 	l.complain(l.main, "telemetry", c.Telemetry.Validate())

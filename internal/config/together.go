@@ -1,9 +1,13 @@
 package config
 
 import (
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/telemetry"
 )
 
 // together checks the inputs against each other: their names, the settings of inputs with one route,
@@ -88,4 +92,35 @@ func (l *loader) place(i int, from *source) string {
 		return o.path
 	}
 	return o.path + " of " + o.src.name
+}
+
+// spoolApart reports a spool.dir in which the agent would keep other things too: state_dir, one of
+// the entries of it that are not for the spool, or a folder above it. Segments of the spool and of
+// the journal have the same names, so that neither could be opened again.
+func (l *loader) spoolApart() {
+	state, dir := Absolute(l.cfg.StateDir), Absolute(l.cfg.Spool.Dir)
+	problem := ""
+	switch below, inside := within(state, dir); {
+	case below == ".":
+		problem = "this is state_dir itself"
+	case inside:
+		entry, _, _ := strings.Cut(below, "/")
+		if !slices.Contains([]string{"journal", "quarantine", "LOCK", telemetry.SocketName}, entry) {
+			return
+		}
+		problem = "the agent keeps its " + entry + " there"
+	default:
+		if _, above := within(dir, state); !above {
+			return
+		}
+		problem = "state_dir is inside it"
+	}
+	l.main.bad("spool.dir", "%s; want a folder for the spool alone, or leave it out: then it is spool in state_dir", problem)
+}
+
+// within returns the path of an absolute path relative to folder, "." for folder itself, and whether
+// the path is in the folder or is the folder itself.
+func within(folder, path string) (below string, inside bool) {
+	below, err := filepath.Rel(folder, path)
+	return below, err == nil && below != ".." && !strings.HasPrefix(below, "../")
 }
