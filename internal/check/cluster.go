@@ -44,7 +44,8 @@ func (r *run) each(f func(c *cluster)) {
 }
 
 // ways checks the network way to each cluster: whether it answers, its certificate, and its clock.
-// If a cluster cannot be reached, c.closed notes the reason for later steps.
+// Offline it only makes the client, which reads the file of the authorities. If a cluster cannot be
+// reached, c.closed notes the reason for later steps.
 func (r *run) ways(ctx context.Context) {
 	r.each(func(c *cluster) {
 		conn, err := endpoint.Connect(r.cfg, c.name)
@@ -54,6 +55,9 @@ func (r *run) ways(ctx context.Context) {
 			return
 		}
 		c.conn = conn
+		if r.Offline {
+			return
+		}
 		w, err := conn.Client.Probe(ctx)
 		if err != nil {
 			c.closed = "the cluster was not reached"
@@ -124,9 +128,14 @@ func (r *run) clock(c *cluster, w wire.Way) {
 }
 
 // identity gets a token for each cluster that has a client, and adds a finding with the identity or
-// the failure. After a failure c.closed notes the reason for later steps.
+// the failure. Offline it only reads the files of the secrets. After a failure c.closed notes the
+// reason for later steps.
 func (r *run) identity(ctx context.Context) {
 	r.each(func(c *cluster) {
+		if r.Offline {
+			r.secrets(c)
+			return
+		}
 		if c.conn == nil {
 			return
 		}
@@ -146,6 +155,15 @@ func (r *run) identity(ctx context.Context) {
 		}
 		r.add(f)
 	})
+}
+
+// secrets adds a finding if a file that the secret of a cluster is in cannot be used, such as a
+// certificate that does not parse. What is missing or may not be read has a finding of the files step.
+func (r *run) secrets(c *cluster) {
+	err := c.Auth.ReadFiles()
+	if err != nil && !gone(err) && !errors.Is(err, fs.ErrPermission) {
+		r.add(failed(Finding{ID: "token", Where: c.URL}, err))
+	}
 }
 
 // credentialStore is where systemd finds what it hands over.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/exit"
+	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
 	"kusto-agent/tail"
 )
@@ -54,19 +57,22 @@ func (r *run) handed() {
 			files = append(files, *file)
 		}
 	}
-	tel := r.cfg.Telemetry
-	files = append(files, r.cfg.Send.TLS.CAFile, tel.TokenFile, tel.TLS.CertificateFile, tel.TLS.KeyFile)
+	files = append(files, r.cfg.Send.TLS.CAFile)
+	if tel := r.cfg.Telemetry; tel.Listen != "" { // they are not read otherwise
+		files = append(files, tel.TokenFile, tel.TLS.CertificateFile, tel.TLS.KeyFile)
+	}
 	credentials, _ := r.Env("CREDENTIALS_DIRECTORY")
 	for _, path := range files {
 		if path == "" {
 			continue
 		}
 		byName := filepath.Dir(path) == credentials // systemd passes it on as a credential
+		mayBePassed := byName || r.traced.MayBeCredential(path)
 		path = config.Absolute(path)
 		f := Finding{ID: "files.secret", Severity: Error, Where: path}
 		_, err := os.Stat(path)
 		switch {
-		case gone(err) && inStore(path):
+		case gone(err) && mayBePassed && inStore(path):
 			continue
 		case gone(err):
 			owner := "-o " + config.Quoted(r.Service.account()) + " "
@@ -74,8 +80,8 @@ func (r *run) handed() {
 				owner = "" // systemd reads it
 			}
 			f.What = "this file, which the configuration names, is not there"
-			if byName || filepath.Dir(path) == filepath.Dir(config.Absolute(r.Path)) { // where a name without a folder is looked for
-				f.Severity, f.What = Warning, f.What+", unless systemd has it from elsewhere"
+			if mayBePassed {
+				f.Severity, f.What = Warning, f.What+", unless systemd provides it as a credential"
 			}
 			f.Fix = "put it there, or name another; this takes it from the terminal\ninstall -D -m 600 " + owner + "/dev/stdin " + config.Quoted(path)
 			r.add(f)
@@ -88,6 +94,36 @@ func (r *run) handed() {
 			r.add(f)
 		}
 	}
+	r.guard()
+}
+
+// guard adds a finding for each of the token and the certificate of the telemetry endpoint that the
+// agent would end for. What is missing or may not be read has a finding of its own and is left out.
+func (r *run) guard() {
+	tel := r.cfg.Telemetry
+	readable := func(path string) bool {
+		err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS)
+		return !gone(err) && !errors.Is(err, fs.ErrPermission)
+	}
+	if !readable(tel.TokenFile) {
+		tel.TokenFile = ""
+	}
+	if !readable(tel.TLS.CertificateFile) || !readable(tel.TLS.KeyFile) {
+		tel.TLS = telemetry.TLSConfig{}
+	}
+	_, err := telemetry.NewGuard(tel, slog.New(slog.DiscardHandler))
+	for _, err := range leaves(err) {
+		what, fix, _ := strings.Cut(err.Error(), "; ")
+		r.add(Finding{ID: "telemetry", Severity: Error, What: what, Fix: fix, Exit: exit.Config})
+	}
+}
+
+// leaves returns the errors that were joined into err; none for nil.
+func leaves(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return nil
 }
 
 // gone says that an error is of a path that leads to nothing.

@@ -92,8 +92,13 @@ func (l *loader) credential(file string) string {
 	if file == "" {
 		return ""
 	}
-	if dir, ok := l.env("CREDENTIALS_DIRECTORY"); ok && dir != "" && filepath.Base(file) == file {
-		return filepath.Join(dir, file)
+	if filepath.Base(file) != file {
+		return l.inFolder(file)
 	}
-	return l.inFolder(file)
+	path := l.inFolder(file)
+	if dir, _ := l.env("CREDENTIALS_DIRECTORY"); dir != "" {
+		path = filepath.Join(dir, file)
+	}
+	l.bare[path] = true
+	return path
 }

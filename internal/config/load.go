@@ -23,6 +23,7 @@ type loader struct {
 
 	main    *source
 	doc     document
+	bare    map[string]bool // paths of files with secrets that were named without a folder
 	cfg     *Config
 	origins []origin // of cfg.Inputs, one each
 }
@@ -37,7 +38,7 @@ type origin struct {
 // looks up environment variables, and out collects the problems.
 func newLoader(name string, env Env, o Options, out *report) *loader {
 	c := DefaultConfig()
-	l := &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c}
+	l := &loader{name: name, env: env, opts: o, out: out, doc: defaultDocument(), cfg: &c, bare: map[string]bool{}}
 	if listen, _ := env(listenVariable); listen != "" {
 		l.doc.Telemetry.Listen = listen
 	}

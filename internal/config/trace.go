@@ -88,6 +88,10 @@ func (t Traced) Place(path string) string {
 	return printable(src.name)
 }
 
+// MayBeCredential reports whether a file of the configuration is named without a folder, so that the
+// agent looks for it among the credentials that systemd provides. path is as the configuration has it.
+func (t Traced) MayBeCredential(path string) bool { return t.from.bare[path] }
+
 // joinNotes joins the notes that are not empty.
 func joinNotes(notes ...string) string {
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), ", ")

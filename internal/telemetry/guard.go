@@ -36,23 +36,26 @@ const (
 )
 
 // NewGuard returns a guard after reading the token and the certificate that a configuration names;
-// if telemetry.listen is empty it reads nothing. The error names the configuration key and what to
-// do, and quotes nothing of the files.
+// if telemetry.listen is empty it reads nothing. The error joins what is wrong with either; each
+// names the configuration key and what to do, and quotes nothing of the files.
 func NewGuard(c Config, log *slog.Logger) (*Guard, error) {
 	g := &Guard{log: log}
 	if c.Listen == "" {
 		return g, nil
 	}
+	var errs []error
 	if g.token = c.TokenFile; g.token != "" {
-		if _, err := readToken(g.token); err != nil {
-			return nil, err
-		}
+		_, err := readToken(g.token)
+		errs = append(errs, err)
 	}
 	if c.TLS.isSet() {
 		g.pair = &keyPair{files: c.TLS, log: log}
 		if err := g.pair.read(); err != nil {
-			return nil, fmt.Errorf("telemetry.tls: %w", err)
+			errs = append(errs, fmt.Errorf("telemetry.tls: %w", err))
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	return g, nil
 }
@@ -140,7 +143,7 @@ func readToken(path string) (token string, err error) {
 	case err != nil:
 		return "", err
 	case !st.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file", Printable(path))
+		return "", fmt.Errorf("%s is no file; want a plain file with the token in it", Printable(path))
 	case st.Mode().Perm()&0o007 != 0:
 		return "", fmt.Errorf("%s can be read or written by everyone (mode %04o); run: chmod o= FILE", Printable(path), st.Mode().Perm())
 	}
@@ -194,10 +197,11 @@ func (p *keyPair) current() *tls.Certificate {
 func (p *keyPair) read() error {
 	p.seen = p.versions() // before the reading: what changes meanwhile is read again
 	cert, err := tls.LoadX509KeyPair(p.files.CertificateFile, p.files.KeyFile)
-	if err == nil {
-		p.cert = &cert
+	if err != nil {
+		return fmt.Errorf("%w; want the certificate in certificate_file and its key in key_file, both in PEM and readable by the user of the agent", err)
 	}
-	return err
+	p.cert = &cert
+	return nil
 }
 
 // versions returns the versions of the files of the certificate and of the key, in this order.

@@ -176,8 +176,8 @@ func TestAGuardNeedsItsFiles(t *testing.T) {
 	f := func(c Config, want string) {
 		t.Helper()
 		c.Listen = "127.0.0.1:0"
-		if _, err := NewGuard(c, quiet()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "zq-canary") {
-			t.Errorf("%+v: %v; want %s", c, err, want)
+		if _, err := NewGuard(c, quiet()); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "zq-canary") || !strings.Contains(err.Error(), "; ") {
+			t.Errorf("%+v: %v; want %s, and what to do", c, err, want)
 		}
 	}
 	token := func(text string) Config { return Config{TokenFile: write(t, "token", text)} }

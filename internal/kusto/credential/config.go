@@ -14,7 +14,7 @@ import (
 
 // Config says who the agent is to a cluster. It may hold a secret in
 // ClientSecret; printed, logged or marshalled it shows kusto.Mask there instead.
-// Files are named, never read here. Start from DefaultConfig.
+// Files are named, and read by ReadFiles alone. Start from DefaultConfig.
 type Config struct {
 	Method    string `yaml:"method"`    // one of Methods
 	Authority string `yaml:"authority"` // URL of the token service, without the tenant; empty: the one the cluster names

@@ -52,12 +52,18 @@ func (l *federatedLogin) wantsAuthority() bool { return true }
 func (l *federatedLogin) changed() bool        { return l.seen.changed(l.file) }
 func (l *federatedLogin) close()               {}
 
+// read returns the federated token in the file. It fails if the token has expired.
+func (l *federatedLogin) read() (string, error) {
+	l.seen.look(l.file)
+	assertion, _, err := readToken(l.file, "auth.federated_token_file", "the program that writes the file has to renew it; in Kubernetes this is the volume of the service account token")
+	return assertion, err
+}
+
 // ask reads the federated token from its file, exchanges it at the authority for a token for the
 // resource, and returns that token and its expiry. It fails without a request if the federated
 // token has expired.
 func (l *federatedLogin) ask(ctx context.Context, authority, resource string) (string, time.Time, error) {
-	l.seen.look(l.file)
-	assertion, _, err := readToken(l.file, "auth.federated_token_file", "the program that writes the file has to renew it; in Kubernetes this is the volume of the service account token")
+	assertion, err := l.read()
 	if err != nil {
 		return "", time.Time{}, err
 	}

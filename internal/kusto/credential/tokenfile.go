@@ -51,6 +51,23 @@ func readUpTo(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
+// ReadFiles reads the files that the method takes its secret from, by the functions that read them
+// for a token, and returns why one of them cannot be used; nil if none is needed. For auto these are
+// the files that the configuration names.
+func (c Config) ReadFiles() (err error) {
+	switch {
+	case c.ClientSecretFile != "" && (c.Method == "client_secret" || c.Method == "auto"):
+		_, err = readSecret(c.ClientSecretFile, "auth.client_secret_file")
+	case c.Method == "certificate":
+		_, _, err = (&certificateLogin{file: c.CertificateFile, password: c.CertificatePasswordFile}).read()
+	case c.Method == "token_file":
+		_, _, err = (&fileGrant{path: c.TokenFile}).read()
+	case c.FederatedTokenFile != "" && (c.Method == "workload_identity" || c.Method == "auto"):
+		_, err = (&federatedLogin{file: c.FederatedTokenFile}).read()
+	}
+	return err
+}
+
 // plainPath needs no quotes in a shell.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9_./@%+=:,-]{1,256}$`)
 
@@ -118,9 +135,12 @@ func (s *seenFile) changed(path string) bool {
 	return !os.SameFile(now, s.info) || now.Size() != s.info.Size() || !now.ModTime().Equal(s.info.ModTime())
 }
 
-// fetch returns the token in the file and its expiry, which is zero if the token is not a JWT. It
+// fetch is read.
+func (g *fileGrant) fetch(context.Context) (string, time.Time, error) { return g.read() }
+
+// read returns the token in the file and its expiry, which is zero if the token is not a JWT. It
 // fails if the token has expired.
-func (g *fileGrant) fetch(context.Context) (string, time.Time, error) {
+func (g *fileGrant) read() (string, time.Time, error) {
 	g.seen.look(g.path)
 	return readToken(g.path, "auth.token_file", "write a new token into the file; it is read as soon as it changes")
 }
