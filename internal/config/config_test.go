@@ -313,7 +313,7 @@ func TestInclude(t *testing.T) {
 		}
 	}
 
-	write("conf.d/a.yaml", "batch: {max_wait: 3s}\ninput: []\ninputs: [{paths: /a.csv, table: M}]\n")
+	write("conf.d/a.yaml", "batch: {max_wait: 3s}\ninput: []\ninputs: [{paths: /a.csv, table: M}]\nmapping: m\n")
 	write("conf.d/b.yaml", "")
 	write("agent.yaml", top+"include: [conf.d/*.yaml, missing.yaml]\ninputs: [{paths: /m.csv, table: M}]")
 	if err := os.Mkdir(filepath.Join(dir, "conf.d", "d.yaml"), 0o700); err != nil {
@@ -335,6 +335,9 @@ a.yaml:2:1: input: unknown key; did you mean inputs?
 a.yaml:3:10: inputs[0].name: missing; without one it is the table, "M", as is that of inputs[0] of agent.yaml
     inputs: [{paths: /a.csv, table: M}]
              ^
+a.yaml:4:1: mapping: unknown key here; it belongs to an input
+    mapping: m
+    ^
 b.yaml:1:1: the file says nothing; want at least inputs`
 	got := strings.NewReplacer(filepath.Dir(a)+"/", "", dir+"/", "").Replace(err.Error())
 	if got != want {

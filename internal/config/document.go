@@ -46,16 +46,3 @@ func defaultDocument() document {
 func defaultInput() Input {
 	return Input{InputConfig: tail.DefaultInputConfig(), Batch: batcher.DefaultConfig()}
 }
-
-// sections are the types that stand for the sections of a file, by the words
-// that tell people where one is. Sections within them are found by their keys.
-var sections = []struct {
-	where string
-	keys  any
-}{
-	{"the top level", document{}},
-	{"an input", Input{}},
-	{"a cluster under clusters", clusterDoc{}},
-	{"multiline", tail.Multiline{}},
-	{"time", tail.Time{}},
-}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -35,10 +36,10 @@ func (d *decoder) unknown(key string, k *yaml.Node, section reflect.Type, path s
 	elsewhere := homesOf(key, section)
 	message := "unknown key"
 	switch {
-	case len(elsewhere) > 0 && section == reflect.TypeFor[includedDoc]():
+	case len(elsewhere) > 0 && section == reflect.TypeFor[includedDoc]() && (elsewhere[0] != "an input" || slices.Contains(elsewhere, "the top level")):
 		message += " here; an included file holds only inputs, so move it to the main file"
 	case len(elsewhere) > 0:
-		message += " here; it belongs to " + orList(elsewhere)
+		message += " here; it belongs to " + homeList(elsewhere)
 	case meant:
 		message += "; did you mean " + near + "?"
 	case stray != "":
@@ -64,24 +65,15 @@ func strayed(typed string) string {
 	if !meant {
 		return ""
 	}
-	return near + ", which belongs to " + orList(homes[near])
+	return near + ", which belongs to " + homeList(homes[near])
 }
 
-// sectionsOfKeys returns, by key, the sections that have it, in words. Of sections within others it
-// has those of the top level alone.
+// sectionsOfKeys returns, by key, the sections that have it, in words.
 var sectionsOfKeys = sync.OnceValue(func() map[string][]string {
 	homes := map[string][]string{}
-	add := func(where string, t reflect.Type) {
-		for key := range fieldsOf(t) {
-			homes[key] = append(homes[key], where)
-		}
-	}
-	for _, s := range sections {
-		add(s.where, reflect.TypeOf(s.keys))
-	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[document]()) {
-		if section, ok := keyOf(f); ok && f.Type.Kind() == reflect.Struct {
-			add(section, f.Type)
+	for _, home := range everything().sections() {
+		for _, sub := range home.keys {
+			homes[sub.name] = append(homes[sub.name], home.inWords(everything()))
 		}
 	}
 	return homes
@@ -90,40 +82,71 @@ var sectionsOfKeys = sync.OnceValue(func() map[string][]string {
 // homesOf returns the sections that have the key, in words. from is the type of the section in
 // which the key was found. If sections inside that one have the key, only these are returned, as
 // they are the likeliest.
-func homesOf(key string, from reflect.Type) []string {
-	if homes := homesWithin(key, from, ""); len(homes) > 0 {
-		return homes
+func homesOf(name string, from reflect.Type) (homes []string) {
+	all := everything().sections()
+	in := everything() // an included file is not among the sections, and has words of its own
+	if i := slices.IndexFunc(all, func(k *key) bool { return k.holds() == from }); i >= 0 {
+		in = all[i]
 	}
-	var homes []string
-	for _, s := range sections {
-		t := reflect.TypeOf(s.keys)
-		if t == from {
-			continue
+	for _, inside := range []*key{in, everything()} {
+		for _, home := range inside.sections() {
+			if home.holds() != from && slices.ContainsFunc(home.keys, func(sub *key) bool { return sub.name == name }) {
+				homes = append(homes, home.inWords(inside))
+			}
 		}
-		if _, ok := fieldsOf(t)[key]; ok {
-			homes = append(homes, s.where)
-		}
-		if t == reflect.TypeFor[document]() {
-			homes = append(homes, homesWithin(key, t, "")...)
+		if len(homes) > 0 {
+			break
 		}
 	}
 	return homes
 }
 
-// homesWithin returns the paths of the sections inside the struct type t, at any depth, that have
-// the key. path is the path of t.
-func homesWithin(key string, t reflect.Type, path string) (homes []string) {
-	for _, f := range reflect.VisibleFields(t) {
-		name, ok := keyOf(f)
-		if !ok || f.Type.Kind() != reflect.Struct {
-			continue
+// sections returns k, if it is a section or a list of sections, and those below it. Inputs and what
+// is in them come first. A section that can be written in several places, such as batch, comes once.
+func (k *key) sections() (found []*key) {
+	k.all(func(sub *key) {
+		if len(sub.keys) > 0 && (sub.path == sub.common() || k.path != "") {
+			found = append(found, sub)
 		}
-		if _, has := fieldsOf(f.Type)[key]; has {
-			homes = append(homes, join(path, name))
-		}
-		homes = append(homes, homesWithin(key, f.Type, join(path, name))...)
+	})
+	slices.SortStableFunc(found, func(a, b *key) int { return cmp.Compare(b.ofInputs(), a.ofInputs()) })
+	return found
+}
+
+// ofInputs returns 1 for the section of an input and for those in it, otherwise 0.
+func (k *key) ofInputs() int {
+	if k.path == "inputs" || strings.HasPrefix(k.path, "inputs.") {
+		return 1
 	}
-	return homes
+	return 0
+}
+
+// holds returns the struct type that a section, or each of a list of sections, is decoded into.
+func (k *key) holds() reflect.Type {
+	if k.path == "" {
+		return k.typ
+	}
+	t, _ := sectionOf(k.typ, k.preset)
+	return t
+}
+
+// inWords returns the words that tell people where a section is: its path below the section inside,
+// or if that is the file as a whole, words for the path.
+func (k *key) inWords(inside *key) string {
+	if below, ok := strings.CutPrefix(k.path, inside.path+"."); ok {
+		return below
+	}
+	switch below, ofInput := strings.CutPrefix(k.path, "inputs."); {
+	case k.path == "":
+		return "the top level"
+	case k.path == "inputs":
+		return "an input"
+	case k.path == "clusters":
+		return "a cluster under clusters"
+	case ofInput:
+		return below + " of an input"
+	}
+	return k.path
 }
 
 // Nearest returns the one of words that a person most likely meant by typed; false if none is
@@ -173,6 +196,18 @@ func distance(a, b string) int {
 		before, last = last, row
 	}
 	return last[len(b)]
+}
+
+// homeList returns sections, in words, as a list in a sentence: keep, drop or redact of an input.
+func homeList(homes []string) string {
+	const ofInput = " of an input"
+	homes = slices.Clone(homes)
+	for i := range homes[:len(homes)-1] {
+		if strings.HasSuffix(homes[i+1], ofInput) {
+			homes[i] = strings.TrimSuffix(homes[i], ofInput)
+		}
+	}
+	return orList(homes)
 }
 
 // orList returns words as a list in a sentence: a, b or c.
