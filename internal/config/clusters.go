@@ -79,6 +79,9 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	if a.Method == "auto" && known.ClientSecret+a.ClientSecretFile != "" {
 		a.Method, known.Method = "client_secret", "client_secret"
 	}
+	if l.main.wrong[join(at, "method")] {
+		known.Method = "" // which one was meant is not known, nor what it needs
+	}
 	if a.Method == "none" && !wire.IsLocal(cluster) {
 		l.main.bad(join(at, "method"), "none is for a cluster on this machine (localhost, 127.0.0.1); want a way to sign in, such as client_secret")
 	}

@@ -160,7 +160,7 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 
 // dependent finds what is said of a value for what other keys say, or the
 // files of the machine.
-var dependent = regexp.MustCompile(`not available yet|missing; method|is given too|only with parse|parse: \w+ makes|has no header|none of clusters|` +
+var dependent = regexp.MustCompile(`not available yet|missing; method|no rule of redact uses it|method auto does not use it|is given too|only with parse|parse: \w+ makes|has no header|none of clusters|` +
 	`none is for a cluster|no such file|needs the name|needs a spool|names of the files|have no columns`)
 
 // refusedFor says whether a value is refused for more than a schema can say: for

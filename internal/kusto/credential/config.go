@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"kusto-agent/internal/kusto"
@@ -70,19 +71,49 @@ func (c Config) Validate() error {
 		if c.ClientID != "" && c.ResourceID != "" {
 			errs = append(errs, units.Bad("resource_id", "client_id is given too; want one of them"))
 		}
-	case "auto":
-		for _, f := range []struct{ key, value, method string }{
-			{"certificate_file", c.CertificateFile, "certificate"}, {"token_file", c.TokenFile, "token_file"},
-		} {
-			if f.value != "" {
-				errs = append(errs, units.Bad("method", "auto does not look at %s; want method: %s", f.key, f.method))
-			}
-		}
 	}
+	errs = append(errs, c.unused()...)
 	if c.ClientSecret != "" && c.ClientSecretFile != "" {
 		errs = append(errs, units.Bad("client_secret_file", "client_secret is given too; want one of them"))
 	}
 	return errors.Join(errs...)
+}
+
+// unused returns an error for each key that is set and that the method does not use. A method that
+// does not exist is taken to use all.
+func (c Config) unused() (errs []error) {
+	if !slices.Contains(Methods, c.Method) {
+		return nil
+	}
+	asked := []string{"client_secret", "certificate", "managed_identity", "workload_identity", "azure_cli"}
+	known := append(slices.Clone(asked), "token_file") // tenant and client_id name the agent in hints and grants too
+	for _, k := range []struct {
+		key, value string
+		byAuto     bool
+		methods    []string
+	}{
+		{"authority", c.Authority, true, []string{"client_secret", "certificate", "workload_identity"}},
+		{"tenant", c.Tenant, true, known},
+		{"client_id", c.ClientID, true, known},
+		{"client_secret", c.ClientSecret, true, []string{"client_secret"}},
+		{"client_secret_file", c.ClientSecretFile, true, []string{"client_secret"}},
+		{"resource", c.Resource, true, asked},
+		{"certificate_file", c.CertificateFile, false, []string{"certificate"}},
+		{"certificate_password_file", c.CertificatePasswordFile, false, []string{"certificate"}},
+		{"federated_token_file", c.FederatedTokenFile, true, []string{"workload_identity"}},
+		{"resource_id", c.ResourceID, true, []string{"managed_identity"}},
+		{"token_file", c.TokenFile, false, []string{"token_file"}},
+	} {
+		if k.value == "" || slices.Contains(k.methods, c.Method) || k.byAuto && c.Method == "auto" {
+			continue
+		}
+		list := k.methods[len(k.methods)-1]
+		if others := k.methods[:len(k.methods)-1]; len(others) > 0 {
+			list = strings.Join(others, ", ") + " or " + list
+		}
+		errs = append(errs, units.Bad(k.key, "method %s does not use it; leave it out, or want method: %s", c.Method, list))
+	}
+	return errs
 }
 
 // checkMethod returns a *units.KeyError if method is not one of Methods. The error lists the

@@ -409,7 +409,15 @@ func TestNothingGoesToAnUntrustedHost(t *testing.T) {
 		if method == "none" || method == "token_file" {
 			continue
 		}
-		cfg := Config{Method: method, Tenant: "t", ClientID: "c", ClientSecret: "s", CertificateFile: "/f", FederatedTokenFile: "/f"}
+		cfg := Config{Method: method, Tenant: "t", ClientID: "c"}
+		switch method {
+		case "auto", "client_secret":
+			cfg.ClientSecret = "s"
+		case "certificate":
+			cfg.CertificateFile = "/f"
+		case "workload_identity":
+			cfg.FederatedTokenFile = "/f"
+		}
 		o := Options{Proxy: proxy.URL, dialMetadata: func(context.Context, string, string) (net.Conn, error) { panic("dialed") }}
 		if _, err := New(cfg, "https://c.kusto.windows.net.evil.example", o); err == nil || !strings.Contains(err.Error(), "allow_untrusted_endpoint") {
 			t.Errorf("%s: got %v", method, err)
