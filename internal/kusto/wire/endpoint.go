@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -95,6 +96,8 @@ func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error)
 		err = errors.New("that is Azure Monitor, which answers queries and takes no data; use the query URI of a cluster")
 	case !IsLoopback(host) && !isTrusted(host) && !allowUntrusted:
 		err = fmt.Errorf("host %s is not a known Kusto domain, so it is sent no token; set allow_untrusted_endpoint: true if it is yours", host)
+	case isCluster(host) && strings.Trim(u.Path, "/") != "":
+		err = fmt.Errorf("the URL of a cluster has no path; use %s://%s, and name the database apart from it", u.Scheme, u.Host)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster %q: %w", rawURL, err)
@@ -119,10 +122,24 @@ func WebURL(raw string) (*url.URL, error) {
 		return nil, errors.New("the URL must hold no user name or password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("the URL must hold no query and no fragment")
+	case !isPort(u.Port()):
+		return nil, errors.New("the port must be one from 1 to 65535, or none")
 	case u.Scheme == "http" && !IsLoopback(host):
 		return nil, errors.New("plain http is only for this machine (localhost, 127.0.0.1); use https")
 	}
 	return u, nil
+}
+
+// isPort reports whether the port of a URL, which has digits alone, can be one. None is one.
+func isPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
+}
+
+// isCluster reports whether a trusted host is a cluster itself. Other hosts may be proxies, which can
+// have clusters below a path.
+func isCluster(host string) bool {
+	return isTrusted(host) && (strings.Contains(host, ".kusto.") || strings.Contains(host, ".kustomfa."))
 }
 
 // HostOf returns the host of a URL in lower case, without the port and without a trailing dot.

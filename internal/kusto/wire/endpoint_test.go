@@ -39,6 +39,21 @@ func TestCheckEndpoint(t *testing.T) {
 	for _, url := range []string{"http://example.com", "http://c.kusto.windows.net", "http://10.0.0.1", "http://0.0.0.0", "http://localhost.evil.com", "http://2130706433"} {
 		bad(url, true, "plain http")
 	}
+	for _, port := range []string{"0", "65536", "99999", "123456789012345678901"} {
+		bad("https://c.kusto.windows.net:"+port, false, "the port must be one from 1 to 65535, or none")
+		bad("http://localhost:"+port+"/", false, "the port must be one from 1 to 65535, or none")
+	}
+	ok("https://c.kusto.windows.net:65535", false)
+	ok("https://c.kusto.windows.net:1/", false)
+	const noPath = "the URL of a cluster has no path; use https://"
+	bad("https://c.kusto.windows.net/Logs", false, noPath+"c.kusto.windows.net, and")
+	bad("https://C.kusto.windows.net:443/Logs/", true, noPath+"C.kusto.windows.net:443, and")
+	bad("https://abc.z9.kusto.fabric.microsoft.com/v1/rest", false, noPath)
+	ok("https://c.kusto.windows.net//", false)
+	ok("https://x.arg.core.windows.net/a/path", false)
+	if err := CheckQueryEndpoint("https://c.kusto.windows.net/Samples", false); err == nil || !strings.Contains(err.Error(), noPath) {
+		t.Errorf("got %v", err)
+	}
 	if err := CheckEndpoint("https://user:hunter2@c.kusto.windows.net", false); strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the password is in %v", err)
 	}
@@ -47,7 +62,7 @@ func TestCheckEndpoint(t *testing.T) {
 	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "adx.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "x.adx.loganalytics.azure.com"} {
 		bad("https://"+host+"/subscriptions/x", true, "takes no data")
 	}
-	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "ADX.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "adx.int.monitor.azure.com", "adx.monitor.azure.microsoft.scloud", "c.kusto.windows.net"} {
+	for _, host := range []string{"ade.loganalytics.io", "ade.applicationinsights.io", "adx.monitor.azure.com", "ADX.loganalytics.azure.us", "adx.applicationinsights.azure.cn", "adx.int.monitor.azure.com", "adx.monitor.azure.microsoft.scloud", "x.arg.core.windows.net"} {
 		if err := CheckQueryEndpoint("https://"+host+"/subscriptions/x", false); err != nil {
 			t.Error(err)
 		}
