@@ -272,14 +272,6 @@ func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 // written it is lowered to what fits. It also reports mistakes in the batch settings that the input
 // itself sets. at is the path of the input in the file src.
 func (l *loader) sizes(in *Input, src *source, at string) {
-	own := join(at, "max_record_size")
-	size, what := roomFor(in)
-	most := units.Size(size)
-	if !src.given(own) {
-		in.MaxRecordSize = min(in.MaxRecordSize, most)
-	} else if in.MaxRecordSize > most {
-		src.bad(own, "%v is more than %s, %v; want no more, since a record leaves in one batch", in.MaxRecordSize, what, most)
-	}
 	var given []error
 	for _, err := range leaves(in.Batch.Validate()) {
 		// A mistake in a value that comes from the top level was reported there.
@@ -288,4 +280,12 @@ func (l *loader) sizes(in *Input, src *source, at string) {
 		}
 	}
 	l.complain(src, join(at, "batch"), given...)
+	own := join(at, "max_record_size")
+	size, what := roomFor(in)
+	most := units.Size(size)
+	if !src.given(own) {
+		in.MaxRecordSize = min(in.MaxRecordSize, most)
+	} else if in.MaxRecordSize > most && !l.refused(origin{src, at}, "batch.max_size") {
+		src.bad(own, "%v is more than %s, %v; want no more, since a record leaves in one batch", in.MaxRecordSize, what, most)
+	}
 }

@@ -102,7 +102,11 @@ func (l *loader) settings() {
 	l.header("app", c.App)
 	l.header("user", c.User)
 	l.complain(l.main, "batch", c.Batch.Validate())
-	l.complain(l.main, "send", c.Send.Validate())
+	known := c.Send
+	if l.main.wrong["send.retry.initial"] {
+		known.Retry.Initial = min(known.Retry.Initial, known.Retry.Max) // what was meant is not known
+	}
+	l.complain(l.main, "send", known.Validate())
 	l.complain(l.main, "spool", c.Spool.Validate())
 	l.spoolApart()
 	l.complain(l.main, "quarantine", c.Quarantine.Validate())
@@ -175,11 +179,25 @@ func (l *loader) inputs(n *yaml.Node, src *source) {
 	}
 }
 
-// largestBatch returns the largest batch.max_size of the top level and of all inputs.
-func (l *loader) largestBatch() units.Size {
-	largest := l.cfg.Batch.MaxSize
+// largestBatch returns the largest batch.max_size of the top level and of all inputs. Those that were
+// refused are left out; 0 if all were.
+func (l *loader) largestBatch() (largest units.Size) {
+	if !l.main.wrong["batch.max_size"] {
+		largest = l.cfg.Batch.MaxSize
+	}
 	for i := range l.cfg.Inputs {
-		largest = max(largest, l.cfg.Inputs[i].Batch.MaxSize)
+		if !l.refused(l.origins[i], "batch.max_size") {
+			largest = max(largest, l.cfg.Inputs[i].Batch.MaxSize)
+		}
 	}
 	return largest
+}
+
+// refused reports whether a mistake was reported in a key of batch for the input at o: in its own
+// value or, if it has none, in that of the top level. What the key was meant to be is then not known.
+func (l *loader) refused(o origin, key string) bool {
+	if own := join(o.path, key); o.src.given(own) {
+		return o.src.wrong[own]
+	}
+	return l.main.wrong[key]
 }

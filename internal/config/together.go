@@ -54,7 +54,10 @@ func (l *loader) sameName(i, first int) {
 func (l *loader) oneRoute(i, first int) {
 	a, b, o := &l.cfg.Inputs[first], &l.cfg.Inputs[i], l.origins[i]
 	key := ""
-	if keys := keysThatDiffer("batch", reflect.ValueOf(a.Batch), reflect.ValueOf(b.Batch)); len(keys) > 0 {
+	keys := slices.DeleteFunc(keysThatDiffer("batch", reflect.ValueOf(a.Batch), reflect.ValueOf(b.Batch)), func(key string) bool {
+		return l.refused(l.origins[first], key) || l.refused(o, key)
+	})
+	if len(keys) > 0 {
 		key = keys[0]
 	}
 	if a.Compression != b.Compression {
