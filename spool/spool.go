@@ -194,7 +194,10 @@ func Open(dir string, cfg Config, opts Options) (*Spool, *Recovery, error) {
 	rec, err := s.readFolder()
 	if err != nil {
 		s.w.unlock()
-		if errors.Is(err, ErrForeign) {
+		switch {
+		case errors.Is(err, unix.ENOTDIR):
+			return nil, nil, fmt.Errorf("open spool %q: %w; set spool.dir to a folder, or remove the file that is in its place", dir, err)
+		case errors.Is(err, ErrForeign):
 			return nil, nil, fmt.Errorf("open spool %q: %w; set spool.dir to a folder that holds the spool of this agent alone", dir, err)
 		}
 		return nil, nil, fmt.Errorf("open spool %q: %w", dir, err)

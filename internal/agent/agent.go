@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"kusto-agent/batcher"
@@ -137,7 +138,7 @@ func (a *Agent) openStores() error {
 	o.Agent = id
 	s, held, err := spool.Open(a.Config.Spool.Dir, a.Config.Spool, o)
 	switch {
-	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign):
+	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign), errors.Is(err, syscall.ENOTDIR):
 		return exit.With(exit.Config, err)
 	case err != nil:
 		return exit.With(exit.Failed, err)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/units"
 )
@@ -48,6 +49,9 @@ func (r *run) writable(key, dir string) {
 		r.ok("state", "", dir, "%s %s", key, what)
 	case r.Service.Unit && dir == stateOfUnit && at != dir:
 		r.ok("state", "", dir, "%s is not there yet; systemd makes it at the start", key)
+	case errors.Is(err, unix.ENOTDIR):
+		r.add(Finding{ID: "state", Severity: Error, Where: dir, What: key + " is no folder, or is below a file", Exit: exit.Config,
+			Fix: "set " + key + " to a folder, or remove the file that is in its place"})
 	default:
 		f := Finding{ID: "state", Severity: Error, Where: dir, What: fmt.Sprintf("%s may not write in %s: %v", r.Service.name(), key, err), Fix: "set " + key + " to a folder on a disk"}
 		if errors.Is(err, fs.ErrPermission) {

@@ -32,13 +32,12 @@ func TestNamedFiles(t *testing.T) {
 	check := func(text string, env ...string) []Finding {
 		t.Helper()
 		path := filepath.Join(dir, "agent.yaml")
-		write("agent.yaml", text+"\ndatabase: D\nstate_dir: "+dir+"/state\nspool: {max_size: 1MiB, min_free: 0}\ninputs: [{paths: ["+dir+"/none/*.csv], table: T}]\n", 0o600)
+		write("agent.yaml", text+"\ndatabase: D\nspool: {max_size: 1MiB, min_free: 0}\ninputs: [{paths: ["+dir+"/none/*.csv], table: T}]\n", 0o600)
 		found, err := Run(t.Context(), Options{Path: path, Offline: true, Env: func(name string) (string, bool) {
-			i := slices.Index(env, name)
-			if i < 0 {
-				return "", false
+			if i := slices.Index(env, name); i >= 0 {
+				return env[i+1], true
 			}
-			return env[i+1], true
+			return map[string]string{"STATE_DIRECTORY": dir + "/state"}[name], name == "STATE_DIRECTORY"
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -83,6 +82,9 @@ func TestNamedFiles(t *testing.T) {
 	f(far+"auth: {method: workload_identity, federated_token_file: ./good.token}", Error, exit.Config, "auth.tenant: missing")
 	f(far+"auth: {method: token_file, token_file: ./none}", Error, exit.Failed, notThere)
 	f(far+"auth: {method: token_file, token_file: none}", Warning, 0, notThere, "unless systemd provides it as a credential")
+	const noFolder = "is no folder"
+	f("state_dir: "+dir+"/junk\n"+local, Error, exit.Config, "state_dir "+noFolder, dir+"/junk")
+	f("state_dir: "+dir+"/junk/state\n"+local, Error, exit.Config, "state_dir "+noFolder, dir+"/junk/state")
 	well := func(text string) {
 		t.Helper()
 		if found := check(text); len(found) > 0 {

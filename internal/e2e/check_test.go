@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/check"
+	"kusto-agent/internal/exit"
 )
 
 // checks is one run of check --json, by id.
@@ -329,10 +330,13 @@ func TestCheckDisks(t *testing.T) {
 	s.finds(all, "spool.space", check.Error, "the spool would take nothing", "df -h DIR/state/spool")
 	s.finds(all, "quarantine", check.Warning, "1 record in quarantine", "kusto-agent quarantine ls --config DIR/agent.yaml")
 	s.finds(all, "limits.open_files", check.Error, "limits.open_files is 1000000000", "ulimit -n")
-	for _, dir := range []string{"/proc/none", "${DIR}/logs/a.json/state"} {
+	nowhere := func(dir, says string, code int) {
+		t.Helper()
 		s.write("nowhere.yaml", strings.Replace(open, "${DIR}/state", dir, 1)+oneJSON)
-		s.finds(s.checks(1, "--offline", "--config", s.path("nowhere.yaml")), "state", check.Error, "may not write in state_dir")
+		s.finds(s.checks(code, "--offline", "--config", s.path("nowhere.yaml")), "state", check.Error, says)
 	}
+	nowhere("${DIR}/logs/a.json/state", "state_dir is no folder, or is below a file", exit.Config)
+	nowhere("/proc/none", "may not write in state_dir", exit.Failed)
 	s.write("agent.yaml", strings.Replace(config, "min_free: 1000000GiB", "max_size: 1000000GiB", 1)+"quarantine: {max_size: 1}\n")
 	all = s.checks(1, "--offline")
 	s.finds(all, "spool.space", check.Warning, "the disk has room for")

@@ -335,17 +335,21 @@ func TestStateDirOfAnother(t *testing.T) {
 	if err := os.Chmod(s.path("closed"), 0); err != nil {
 		t.Fatal(err)
 	}
-	f := func(dir, says string) {
+	f := func(code int, dir, says string) {
 		t.Helper()
-		p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/"+dir, 1)+oneText, exit.Failed)
+		p := s.once(strings.Replace(open, "${DIR}/state", "${DIR}/"+dir, 1)+oneText, code)
 		said := strings.ReplaceAll(p.log.text(), s.dir, "DIR")
 		if said != says+"\n\n" && said != says+"\n" {
 			t.Errorf("says %q, want %q", said, says)
 		}
 	}
-	f("closed", `lock state_dir "DIR/closed": open DIR/closed: permission denied; run as the user it belongs to, or set another state_dir`)
-	f("file", "make state_dir: mkdir DIR/file: not a directory; run as a user who may write there, or set state_dir")
-	f("file/state", "make state_dir: mkdir DIR/file: not a directory; run as a user who may write there, or set state_dir")
+	f(exit.Failed, "closed", `lock state_dir "DIR/closed": open DIR/closed: permission denied; run as the user it belongs to, or set another state_dir`)
+	f(exit.Config, "file", "make state_dir: mkdir DIR/file: not a directory; set state_dir to a folder, or remove the file that is in its place")
+	f(exit.Config, "file/state", "make state_dir: mkdir DIR/file: not a directory; set state_dir to a folder, or remove the file that is in its place")
+	p := s.once(open+oneText+"spool: {dir: \"${DIR}/file\"}\n", exit.Config)
+	if said := p.log.text(); !strings.Contains(said, "not a directory; set spool.dir to a folder, or remove the file that is in its place\n") {
+		t.Errorf("says %q", said)
+	}
 	s.wantRows("Text", nil)
 	s.once(open+oneText, 0)
 	s.wantRows("Text", []string{"one"})

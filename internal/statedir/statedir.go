@@ -66,7 +66,9 @@ func makeStateDir(dir string, log *slog.Logger) error {
 		}
 		above = append(above, filepath.Dir(up))
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); errors.Is(err, syscall.ENOTDIR) {
+		return exit.With(exit.Config, fmt.Errorf("make state_dir: %w; set state_dir to a folder, or remove the file that is in its place", err))
+	} else if err != nil {
 		return exit.With(exit.Failed, fmt.Errorf("make state_dir: %w; run as a user who may write there, or set state_dir", err))
 	}
 	for _, folder := range above {

@@ -80,6 +80,24 @@ func TestLockIsGivenBack(t *testing.T) {
 	}
 }
 
+// TestNoFolder: a state_dir that is no folder, or is to be in something that is none, is a mistake of
+// the configuration: to start again does not help.
+func TestNoFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, file + "/", filepath.Join(file, "state")} {
+		if _, err := Lock(dir, discard); codeOf(err) != exit.Config || !strings.Contains(err.Error(), "set state_dir to a folder") {
+			t.Errorf("%s: %v, exit code %d", dir, err, codeOf(err))
+		}
+	}
+	if st, err := os.Stat(file); err != nil || !st.Mode().IsRegular() {
+		t.Errorf("the file was changed: %v, %v", st, err)
+	}
+}
+
 // TestPidIsForPeople: what has the name of the file with the pid is not written to where it
 // is no file, and a folder is locked all the same.
 func TestPidIsForPeople(t *testing.T) {
