@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,9 +46,8 @@ func (l *loader) cluster(c clusterDoc, at string) Cluster {
 	return Cluster{URL: l.clusterURL(c.URL, urlAt), Database: cmp.Or(c.Database, l.doc.Database), Auth: l.auth(*c.Auth, authAt, c.URL)}
 }
 
-// clusterURL returns the URL of a cluster in one spelling (host in lower case, no default port, no
-// slash at the end), so that two ways to write it are one route. A URL that is missing or refused
-// is reported at the path at, and the result is "".
+// clusterURL returns the URL of a cluster in one spelling, so that two ways to write it are one route.
+// A URL that is missing or refused is reported at the path at, and the result is "".
 func (l *loader) clusterURL(raw, at string) string {
 	if raw == "" {
 		l.main.bad(at, "missing; want the query URI of the cluster, such as https://mycluster.westeurope.kusto.windows.net")
@@ -58,11 +58,27 @@ func (l *loader) clusterURL(raw, at string) string {
 		l.main.bad(at, "%s", unnamed(err))
 		return ""
 	}
+	return inOneSpelling(u)
+}
+
+// inOneSpelling returns the text of a URL of a cluster: host in lower case, no default port, no slash
+// at the end.
+func inOneSpelling(u *url.URL) string {
 	u.Host = strings.ToLower(u.Host)
 	if u.Scheme == "https" {
 		u.Host = strings.TrimSuffix(u.Host, ":443")
 	}
 	return strings.TrimRight(u.String(), "/")
+}
+
+// ClusterURL returns the URL of a cluster in the spelling in which Load gives it, to compare it with
+// what the agent has stored. It checks nothing: what is no URL is returned unchanged.
+func ClusterURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	return inOneSpelling(u)
 }
 
 // auth returns the credentials of a cluster: files are full paths, and the method is client_secret

@@ -100,6 +100,26 @@ clusters:
 	}
 }
 
+// TestClusterURL: the URL of a cluster is spelled in one way, in the configuration and in a flag.
+func TestClusterURL(t *testing.T) {
+	f := func(raw, want string) {
+		t.Helper()
+		if got := ClusterURL(raw); got != want {
+			t.Errorf("%q becomes %q, want %q", raw, got, want)
+		}
+		if got := load(t, "cluster: "+raw+"\ndatabase: D\ninputs: [{paths: /a.csv, table: A}]").Clusters[DefaultCluster].URL; got != want {
+			t.Errorf("%q is loaded as %q, want %q", raw, got, want)
+		}
+	}
+	f("http://127.0.0.1:18080/", "http://127.0.0.1:18080")
+	f("http://127.0.0.1:18080", "http://127.0.0.1:18080")
+	f("HTTPS://C.Kusto.Windows.Net:443//", "https://c.kusto.windows.net")
+	f("http://localhost:443/", "http://localhost:443")
+	if got := ClusterURL("%"); got != "%" {
+		t.Errorf("what is no URL becomes %q", got)
+	}
+}
+
 // A format has one spelling, however it is written, and asks for a mapping where
 // the service does.
 func TestFormats(t *testing.T) {

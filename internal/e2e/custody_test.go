@@ -157,7 +157,7 @@ func TestAPersonChangesWhatIsKept(t *testing.T) {
 
 			moved := 0
 			s.until("two payloads are moved", func() bool {
-				q := s.launch("spool", "replay", "--cluster", strings.TrimPrefix(s.env[len(s.env)-1], "FAR="), "--json", "--config", config)
+				q := s.launch("spool", "replay", "--cluster", strings.TrimPrefix(s.env[len(s.env)-1], "FAR=")+"/", "--json", "--config", config)
 				<-q.ended
 				var r custody.Replayed
 				if json.Unmarshal([]byte(q.out.text()), &r) == nil {

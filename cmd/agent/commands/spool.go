@@ -185,6 +185,7 @@ func spoolReplayCommand() *cobra.Command {
 			if _, known := cfg.Clusters[to]; !known {
 				return exit.Usagef("--to %q is no cluster of the configuration; it has %s", to, strings.Join(slices.Sorted(maps.Keys(cfg.Clusters)), ", "))
 			}
+			k.filter.Cluster = config.ClusterURL(k.filter.Cluster)
 			c, err := k.pick(cmd, args)
 			if err != nil {
 				return err
