@@ -343,7 +343,7 @@ func TestInclude(t *testing.T) {
 	if err == nil {
 		t.Fatal("taken")
 	}
-	want := `agent.yaml:4:26: include[1]: there is no such file
+	want := `agent.yaml:4:26: include[1]: there is no such file; write one there, or leave it out
     include: [conf.d/*.yaml, missing.yaml]
                              ^
 a.yaml:1:1: batch: unknown key here; an included file holds only inputs, so move it to the main file
@@ -363,6 +363,36 @@ b.yaml:1:1: the file says nothing; want at least inputs`
 	if got != want {
 		t.Errorf("told:\n%s\nwant:\n%s", got, want)
 	}
+}
+
+// TestIncludeItself: the main file by name is no file to include, by whatever path or link. A pattern
+// that matches it too means the others.
+func TestIncludeItself(t *testing.T) {
+	dir := t.TempDir()
+	main := filepath.Join(dir, "main.yaml")
+	if err := os.Symlink("main.yaml", filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	f := func(include, want string) {
+		t.Helper()
+		text := top + "include: [" + include + "]\ninputs: [{paths: /m.csv, table: M}]\n"
+		if err := os.WriteFile(main, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(main, environ(), Options{})
+		switch {
+		case want == "" && (err != nil || len(c.Files) != 1 || len(c.Inputs) != 1):
+			t.Errorf("%s: %+v, %v", include, c, err)
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), main+":4:11: include[0]: "+want+"\n") || strings.Contains(err.Error(), "unknown key")):
+			t.Errorf("%s: got %v, want %s", include, err, want)
+		}
+	}
+	const itself = "the main file itself; name files that hold only inputs, or leave it out"
+	f("main.yaml", itself)
+	f("./main.yaml", itself)
+	f(main, itself)
+	f("link.yaml", itself)
+	f("'*.yaml'", "")
 }
 
 // Two inputs that would send the lines of one file by one route are refused

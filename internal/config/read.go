@@ -66,7 +66,7 @@ const maxIncluded = 1000
 
 // included returns the files that the patterns of include match, each once and without the main
 // file, in the order of the patterns and then of the names. A pattern may match nothing; a plain
-// file name must exist. Mistakes are reported; if more than maxIncluded files match, none is
+// file name must exist and not be that of the main file. Mistakes are reported; if more than maxIncluded files match, none is
 // returned.
 func (l *loader) included() (files []string) {
 	seen := map[string]bool{realName(l.name): true}
@@ -80,8 +80,11 @@ func (l *loader) included() (files []string) {
 		switch {
 		case err != nil || pattern == "":
 			l.main.bad(at, "not a pattern of files; want one such as conf.d/*.yaml")
-		case len(found) == 0 && !strings.ContainsAny(pattern, "*?[{"):
-			l.main.bad(at, "there is no such file")
+		case strings.ContainsAny(pattern, "*?[{"): // it may match nothing, or the main file with others
+		case len(found) == 0:
+			l.main.bad(at, "there is no such file; write one there, or leave it out")
+		case realName(found[0]) == realName(l.name):
+			l.main.bad(at, "the main file itself; name files that hold only inputs, or leave it out")
 		}
 		slices.Sort(found)
 		for _, file := range found {
