@@ -287,7 +287,10 @@ func TestTelemetryPortIsTaken(t *testing.T) {
 	s.env = []string{"TAKEN=" + ln.Addr().String()}
 	s.write("logs/a.log", "one\n")
 	p := s.once(strings.Replace(open, "127.0.0.1:0", "${TAKEN}", 1)+oneText, 0)
-	p.await(1, "telemetry endpoint disabled, the agent continues without it")
+	e := p.await(1, "telemetry endpoint disabled, the agent continues without it")
+	if !strings.Contains(e.text("fix"), "telemetry.listen") {
+		t.Errorf("fix is %q", e.text("fix"))
+	}
 	s.wantRows("Text", []string{"one"})
 }
 

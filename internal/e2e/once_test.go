@@ -258,6 +258,7 @@ func TestUsage(t *testing.T) {
 	f(64, "xyz", "demo", "--for", "xyz")
 	f(64, "schema", "emulator", "--schema", s.path("schema"))
 	f(64, "--tls-ca goes with --tls", "emulator", "--tls-ca", s.path("ca"))
+	f(1, "name a file in a folder that exists", "emulator", "--listen", "127.0.0.1:0", "--tls", "--tls-ca", s.path("none/ca"))
 	f(64, "bogus", "completion", "bogus")
 	f(64, "say which: bash", "completion")
 	f(0, "kusto-agent", "version")

@@ -210,7 +210,11 @@ func TestAGuardNeedsItsFiles(t *testing.T) {
 
 // What was not meant to be reached from elsewhere is not, whatever the name has led to.
 func TestNoTokenNoListeningBeyondLoopback(t *testing.T) {
-	s := New(Options{Config: Config{Listen: "0.0.0.0:0"}, Ledger: ledger.New(), Logger: quiet(), Status: func() Status { return Status{} }})
+	var log strings.Builder
+	s := New(Options{Config: Config{Listen: "0.0.0.0:0"}, Ledger: ledger.New(), Logger: NewLogger(LogConfig{Format: "text"}, &log), Status: func() Status { return Status{} }})
+	if err := s.Run(t.Context()); err != nil || !strings.Contains(log.String(), `fix="set telemetry.token_file, or`) {
+		t.Errorf("%v, logs %s", err, log.String())
+	}
 	if addr, err := s.Listen(); err == nil || !strings.Contains(err.Error(), "no token guards it") {
 		t.Errorf("%v %v", addr, err)
 	}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -84,6 +85,8 @@ func (s *Server) complete(status Status) *Status {
 	return &status
 }
 
+var errUnguarded = errors.New("can be reached from other machines, and no token guards it")
+
 // Listen binds Config.Listen and returns the address, for instance to learn a port that was given
 // as 0; otherwise Run binds it. It fails if other machines can reach the address and no token is
 // needed.
@@ -94,7 +97,7 @@ func (s *Server) Listen() (net.Addr, error) {
 	}
 	if addr, ok := ln.Addr().(*net.TCPAddr); s.opts.Guard.isOpen() && (!ok || !addr.IP.IsLoopback()) {
 		ln.Close() // a host name in the configuration may resolve to any address
-		return nil, fmt.Errorf("listen for telemetry: %s can be reached from other machines, and no token guards it", ln.Addr())
+		return nil, fmt.Errorf("listen for telemetry: %s %w", ln.Addr(), errUnguarded)
 	}
 	s.listener = newGuests(ln, maxConnections)
 	return ln.Addr(), nil
@@ -109,7 +112,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.listener == nil {
 		if _, err := s.Listen(); err != nil {
-			s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err)
+			fix := "stop the program that has the address, or set telemetry.listen to another one of this machine; then restart the agent"
+			if errors.Is(err, errUnguarded) {
+				fix = "set telemetry.token_file, or telemetry.listen to 127.0.0.1; then restart the agent"
+			}
+			s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err, "fix", fix)
 			return nil
 		}
 	}
@@ -138,7 +145,7 @@ func (s *Server) Run(ctx context.Context) error {
 		s.opts.Logger.Debug("telemetry responses were cut off at shutdown", "err", err)
 	})
 	if err != nil {
-		s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err)
+		s.opts.Logger.Warn("telemetry endpoint disabled, the agent continues without it", "err", err, "fix", "restart the agent; if it comes again, check its limit of open files")
 	}
 	return nil
 }

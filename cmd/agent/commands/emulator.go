@@ -80,14 +80,14 @@ func writeAuthority(pem []byte, path *string) (remove func(), err error) {
 	if *path == "" {
 		dir, err := os.MkdirTemp("", "kusto-emulator-")
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("make a folder for the certificate of the authority: %w; name a file for it with --tls-ca", err)
 		}
 		*path = filepath.Join(dir, "ca.pem")
 		remove = func() { _ = os.RemoveAll(dir) } // after an error it stays in the temporary folder
 	}
 	if err := os.WriteFile(*path, pem, 0o644); err != nil {
 		remove()
-		return nil, err
+		return nil, fmt.Errorf("write --tls-ca, the certificate of the authority: %w; name a file in a folder that exists and that you may write to", err)
 	}
 	return remove, nil
 }
