@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -242,10 +241,7 @@ func TestDocsSessions(t *testing.T) {
 			if len(all) < 4 {
 				t.Fatalf("%d commands", len(all))
 			}
-			server := emulator.New(emulator.Options{Schema: &emulator.Schema{AnyDatabase: true}})
-			web := httptest.NewServer(server)
-			defer server.Close()
-			defer web.Close()
+			url := newSite(t, emulator.Options{}).emulator()
 			dir := t.TempDir()
 			if err := os.MkdirAll(dir+"/srv/app", 0o755); err != nil {
 				t.Fatal(err)
@@ -256,9 +252,9 @@ func TestDocsSessions(t *testing.T) {
 			if err := os.WriteFile(dir+"/srv/app/app.json", []byte(log), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			got := runPage(t, dir, web.URL, "", all, true)
+			got := runPage(t, dir, url, "", all, true)
 			for i := range got {
-				got[i] = strings.NewReplacer(web.URL, pageURL, dir+"/srv/", "/srv/").Replace(got[i])
+				got[i] = strings.NewReplacer(url, pageURL, dir+"/srv/", "/srv/").Replace(got[i])
 				for _, c := range changing {
 					got[i] = c.what.ReplaceAllString(got[i], c.as)
 				}

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -82,22 +80,14 @@ func TestQueryPage(t *testing.T) {
 	for _, name := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := emulator.New(emulator.Options{})
-			web := httptest.NewUnstartedServer(server)
-			dir := t.TempDir()
-			ca := ""
+			s := newSite(t, emulator.Options{})
+			dir, ca := t.TempDir(), ""
+			var flags []string
 			if name == "https" {
-				web.StartTLS()
 				ca = filepath.Join(dir, "ca.pem")
-				if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				web.Start()
+				flags = []string{"--tls", "--tls-ca", ca}
 			}
-			defer server.Close()
-			defer web.Close()
-			got := runPage(t, dir, web.URL, ca, all, false)
+			got := runPage(t, dir, s.emulator(flags...), ca, all, false)
 			for i, c := range all {
 				if got[i] != c.prints && (name == "https" || os.Getenv("UPDATE") == "") {
 					t.Errorf("%s:%d: %s prints\n%s\nthe page shows\n%s", queryPage, c.line, c.command, got[i], c.prints)
@@ -115,6 +105,13 @@ func TestQueryPage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// emulator starts the command emulator, as pages say, on a free port, and returns its URL.
+func (s *site) emulator(flags ...string) (url string) {
+	s.t.Helper()
+	p := s.launch(append([]string{"emulator", "--listen", "127.0.0.1:0"}, flags...)...)
+	return p.await(1, "emulator listening").text("url")
 }
 
 // runPage runs the commands in one shell, with stdout a terminal, and returns what
