@@ -12,10 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/bmatcuk/doublestar/v4"
 	"github.com/klauspost/compress/zstd"
 
 	"kusto-agent/internal/config"
@@ -23,6 +25,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/schema"
+	"kusto-agent/internal/units"
 )
 
 // look reads the beginning of the sample file and keeps in c.guess what it shows of the format and
@@ -71,18 +74,61 @@ func beginningOf(name string) ([]byte, error) {
 	return text, err
 }
 
-// pattern returns the pattern for paths to propose: the files in the folder of the sample with its
-// extension; the sample itself if it has none; "" without a sample.
+// pattern returns the pattern for paths to propose, which matches the sample and what rotation made
+// of it, and no other log: all files in the folder of the sample with its extension, unless one of
+// them has another name; then those whose names differ from that of the sample only in a date or
+// number, or the sample alone. It is "" without a sample.
 func (c *Answers) pattern() string {
 	if c.Sample == "" {
 		return ""
 	}
 	path := config.Absolute(c.Sample)
 	bare := schema.Bare(path)
+	end := filepath.Ext(bare) + strings.TrimPrefix(path, bare)
 	if filepath.Ext(bare) == "" {
 		return config.EscapePattern(path)
 	}
-	return config.EscapePattern(filepath.Dir(path)) + "/*" + config.EscapePattern(filepath.Ext(bare)+strings.TrimPrefix(path, bare))
+	folder := config.EscapePattern(filepath.Dir(path))
+	all := folder + "/*" + config.EscapePattern(end)
+	own := stem(path, end)
+	isOther := func(file string) bool { return stem(file, end) != own }
+	switch {
+	case !slices.ContainsFunc(matching(all), isOther):
+		return all
+	case own != strings.TrimSuffix(filepath.Base(path), end): // its own name has a date or a number
+		name := strings.TrimSuffix(filepath.Base(path), end)
+		at := strings.IndexAny(name[len(own):], "0123456789")
+		return folder + "/" + config.EscapePattern(name[:len(own)+at]) + "[0-9]*" + config.EscapePattern(end)
+	}
+	return config.EscapePattern(path)
+}
+
+// stem returns the name of a file without its extension, which is end, and without dates and numbers
+// that rotation adds.
+func stem(path, end string) string {
+	return ofRotation.ReplaceAllString(strings.TrimSuffix(filepath.Base(path), end), "")
+}
+
+// matches returns a sentence on how many files c.Path matches now; "" for a pattern with **, which can
+// be one over a whole disk.
+func (c *Answers) matches() string {
+	if strings.Contains(c.Path, "**") {
+		return ""
+	}
+	n := len(matching(c.Path))
+	if info, err := os.Stat(c.Path); n == 0 && err == nil && !info.IsDir() { // a path that is there as it is written
+		n = 1
+	}
+	if n == 0 {
+		return fmt.Sprintf("%q matches no file yet", c.Path)
+	}
+	return fmt.Sprintf("%q matches %s now", c.Path, units.Counted(n, "file"))
+}
+
+// matching returns the files that a pattern matches. What cannot be read is left out.
+func matching(pattern string) []string {
+	files, _ := doublestar.FilepathGlob(pattern, doublestar.WithFilesOnly()) // fails for a pattern that is none
+	return files
 }
 
 // likelyFormat returns the format to propose: that of the content of the sample, or else of the

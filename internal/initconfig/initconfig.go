@@ -62,6 +62,9 @@ func (c *Answers) Run(out console.Output) error {
 	if _, err := config.Parse(c.Output, []byte(text), os.LookupEnv, config.Options{}); err != nil {
 		return exit.With(exit.Usage, fmt.Errorf("these answers make no configuration, and nothing was written\n%w", err))
 	}
+	if text := c.matches(); text != "" {
+		console.Say("%s", text)
+	}
 	if c.Output == "-" {
 		_, err := out.WriteString(text)
 		return err

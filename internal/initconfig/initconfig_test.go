@@ -100,6 +100,42 @@ func TestFindLogs(t *testing.T) {
 	}
 }
 
+// TestInitPaths: the paths that are proposed match the sample and what is rotated away of it, and no
+// other log.
+func TestInitPaths(t *testing.T) {
+	t.Parallel()
+	f := func(sample, want, matches string, files ...string) {
+		t.Helper()
+		dir := t.TempDir()
+		for _, name := range append(files, sample) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := &Answers{Sample: filepath.Join(dir, sample)}
+		c.Path = c.pattern()
+		if got := strings.TrimPrefix(c.Path, dir+"/"); got != want {
+			t.Errorf("%s beside %q: %s, want %s", sample, files, got, want)
+		}
+		if got := c.matches(); !strings.Contains(got, matches) {
+			t.Errorf("%s beside %q: %s, want %s", sample, files, got, matches)
+		}
+	}
+	f("app.json", "*.json", "matches 1 file now")
+	f("app.json", "*.json", "matches 3 files now", "app-2026-03-01.json", "app.1.json", "other.log")
+	f("dpkg.log", "dpkg.log", "matches 1 file now", "dpkg.log.1", "alternatives.log")
+	f("we ird[1].json", `we ird\[1\].json`, "matches 1 file now", "a.json", "b.json")
+	f("app-2026-03-01.json", "app-[0-9]*.json", "matches 2 files now", "app-2026-03-02.json", "app-other.json", "app.json", "b.json")
+	f("2026-03-01.log", "*.log", "matches 2 files now", "2026-03-02.log")
+	f("2026-03-01.log", "[0-9]*.log", "matches 2 files now", "2026-03-02.log", "app.log")
+	f("z.json.gz", "z.json.gz", "matches 1 file now", "y.json.gz")
+	f("syslog", "syslog", "matches 1 file now", "messages")
+	c := &Answers{Path: "/nowhere/*.json"}
+	if got := c.matches(); !strings.Contains(got, "matches no file yet") {
+		t.Error(got)
+	}
+}
+
 // TestInitWhich: a person chooses among the logs of the machine; without one they are named.
 func TestInitWhich(t *testing.T) {
 	t.Parallel()
