@@ -169,4 +169,13 @@ func TestPreviewBeforeAfter(t *testing.T) {
 		t.Errorf("it says %s", words)
 	}
 	s.show(64, "preview", "T", "--file", s.path("other.log"), "--config", s.path("agent.yaml"))
+	f := func(file, says string) {
+		t.Helper()
+		_, words := s.show(64, "preview", "T", "--before-after", "--file", s.path(file), "--config", s.path("agent.yaml"))
+		if !strings.Contains(words, says) || !strings.Contains(words, "with --file") || strings.Contains(words, "--dir") {
+			t.Errorf("--file %s: %s", file, words)
+		}
+	}
+	f("nofile", "no such file")
+	f("logs", "is a folder")
 }

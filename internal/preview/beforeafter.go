@@ -2,7 +2,9 @@ package preview
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -42,7 +44,7 @@ func (v *Preview) beforeAfter(ctx context.Context, in *config.Input) error {
 	if b.path == "" {
 		files, err := pipeline.Newest(in)
 		if err != nil {
-			return exit.Reading(err)
+			return cannotRead(err)
 		}
 		if len(files) == 0 {
 			return exit.With(exit.Failed, fmt.Errorf("no file matches the paths of input %s, or they are empty; name a sample with --file", in.Name))
@@ -51,9 +53,12 @@ func (v *Preview) beforeAfter(ctx context.Context, in *config.Input) error {
 	}
 	f, err := os.Open(b.path)
 	if err != nil {
-		return exit.Reading(err)
+		return cannotRead(err)
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.IsDir() {
+		return exit.Usagef("%q is a folder; name a file with --file", b.path)
+	}
 	trial, err := pipeline.NewTrial(in, b.path, b.record)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -68,6 +73,18 @@ func (v *Preview) beforeAfter(ctx context.Context, in *config.Input) error {
 		return v.Out.JSON(map[string]any{"input": in.Name, "file": b.path, "records": b.shown, "counts": trial.Counts})
 	}
 	return b.sum(&trial.Counts)
+}
+
+// cannotRead returns err, of opening a file or looking for one, with its exit code and with what to
+// do.
+func cannotRead(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Usagef("%w; name another file with --file", err)
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w; run it as root or as the agent's user, or name another file with --file", err)
+	}
+	return exit.With(exit.Failed, err)
 }
 
 // record is called for each record of the file. It prints the record, or keeps it for the JSON
