@@ -1,5 +1,10 @@
 package format
 
+import (
+	"slices"
+	"strconv"
+)
+
 // object is a JSON object that is being written, member by member. Names come
 // as they are written, with their quotes, the colon and what begins the value.
 type object struct {
@@ -144,17 +149,21 @@ func (o *Options) Columns() []Column {
 }
 
 // columnsOfContainer is Columns for container logs whose messages are parsed too. Members of a
-// message with a name that the container uses get the number 2.
+// message with a name that the container uses get a number that no other member has, such as time_2.
 func (o *Options) columnsOfContainer() []Column {
 	all := []Column{{"time", "datetime"}, {"stream", "string"}}
 	inner := Options{Parse: o.Inner, Pattern: o.Pattern, OnError: o.OnError}
 	if o.Inner == ParseJSON && o.OnError == SendRaw {
 		return append(all, rawColumns...)
 	}
-	for _, c := range inner.Columns() {
-		switch c.Name {
+	columns := inner.Columns()
+	for _, c := range columns {
+		switch name := c.Name; name {
 		case "time", "stream", "partial":
-			c.Name += "_2"
+			isTaken := func(o Column) bool { return o.Name == c.Name }
+			for n := 2; slices.ContainsFunc(columns, isTaken); n++ {
+				c.Name = name + "_" + strconv.Itoa(n)
+			}
 		}
 		all = append(all, c)
 	}

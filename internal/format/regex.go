@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"slices"
+	"strconv"
 )
 
 // Regex: each named group of the first pattern that matches is a member, in the
-// order of the pattern; a group that took no part in the match has none. A value
+// order of the pattern; a group that took no part in the match has none. Of several
+// groups of one name that took part, the later ones are told by a number: a, a_2. A value
 // is a string, or what its type says: then "-" and the empty string are no value,
 // and one that the type does not hold means that the line is not as it should be.
 
@@ -29,6 +32,15 @@ type group struct {
 	key   string // the name as it is written, up to the value of a string
 	typ   valueType
 	time  *Layout // the group is a time; nil: it is none
+
+	again *namesakes // of a name that several groups of the expression have; nil: it is the only one
+}
+
+// namesakes are the groups of an expression that have one name.
+type namesakes struct {
+	names []string // of their members in turn, such as a, a_2, a_3
+	keys  []string // the same as group.key
+	most  int      // how many of them can take part in one match
 }
 
 // valueType is what a value is in JSON.
@@ -78,6 +90,7 @@ func NewPattern(expressions []string, types map[string]string, timeGroup string,
 			}
 			x.groups, named[name] = append(x.groups, g), true
 		}
+		x.number(text)
 		if len(x.groups) == 0 {
 			return nil, &PatternError{Index: i, Err: errors.New("no group has a name; want at least one, such as (?P<message>.*)")}
 		}
@@ -97,6 +110,63 @@ func NewPattern(expressions []string, types map[string]string, timeGroup string,
 		return nil, &PatternError{Index: -1, Group: timeGroup, Err: errors.New("no group of pattern has this name")}
 	}
 	return p, nil
+}
+
+// number gives the groups of a name that comes more than once in the expression, whose text this
+// is, the names of their members: those with a number that no other group has.
+func (x *expression) number(text string) {
+	byName := make(map[string]*namesakes)
+	for _, g := range x.groups {
+		same := byName[g.name]
+		if same == nil {
+			byName[g.name] = &namesakes{names: []string{g.name}}
+			continue
+		}
+		same.names = append(same.names, "")
+	}
+	if len(byName) == len(x.groups) {
+		return
+	}
+	var most map[string]int
+	if tree, err := syntax.Parse(text, syntax.Perl); err == nil { // it has been compiled before
+		most = together(tree, false)
+	}
+	for name, same := range byName {
+		n := 2
+		for i := range same.names {
+			for free := i == 0; !free; n++ {
+				same.names[i] = name + "_" + strconv.Itoa(n)
+				free = byName[same.names[i]] == nil
+			}
+			same.keys = append(same.keys, `"`+same.names[i]+`":"`)
+		}
+		same.most = min(most[name], len(same.names))
+	}
+	for i := range x.groups {
+		if same := byName[x.groups[i].name]; len(same.names) > 1 {
+			x.groups[i].again = same
+		}
+	}
+}
+
+// together returns how many groups of each name can take part in one match at most: of the branches
+// of an alternative only one does, unless it is repeated.
+func together(tree *syntax.Regexp, repeated bool) map[string]int {
+	repeated = repeated || tree.Op == syntax.OpStar || tree.Op == syntax.OpPlus || tree.Op == syntax.OpRepeat
+	n := make(map[string]int)
+	for _, sub := range tree.Sub {
+		for name, of := range together(sub, repeated) {
+			if tree.Op == syntax.OpAlternate && !repeated {
+				n[name] = max(n[name], of)
+			} else {
+				n[name] += of
+			}
+		}
+	}
+	if tree.Op == syntax.OpCapture && tree.Name != "" {
+		n[tree.Name]++
+	}
+	return n
 }
 
 // appendMatch appends to dst the JSON object of text, from the first pattern that matches. lossy
@@ -120,24 +190,27 @@ func (s *Scanner) appendMatch(dst, text []byte) (_ []byte, lossy bool, f fault) 
 func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []byte, lossy bool, f fault) {
 	o := object{dst: append(dst, '{')}
 	for i := range groups {
-		g := &groups[i]
+		g, key := &groups[i], groups[i].key
 		from, to := at[2*g.index], at[2*g.index+1]
 		if from < 0 {
 			continue
 		}
 		value := text[from:to]
+		if g.again != nil {
+			key = g.again.keys[written(groups[:i], g, text, at)]
+		}
 		switch {
-		case (g.time != nil || g.typ != asString) && (len(value) == 0 || string(value) == "-"):
+		case g.lacks(value):
 		case g.time != nil:
 			ok := false
-			o.begin(g.key)
+			o.begin(key)
 			if o.dst, ok = g.time.Append(o.dst, value, s.stamp.Dated); !ok {
 				return dst, false, malformed(from, "the time "+g.name+" is not of its layout")
 			}
 			o.dst = append(o.dst, '"')
 		case g.typ == asString:
-			o.text(g.key, value)
-		case !o.typed(g, value):
+			o.text(key, value)
+		case !o.typed(g, key, value):
 			return dst, false, malformed(from, "the value of "+g.name+" is no "+valueTypes[g.typ])
 		}
 	}
@@ -145,10 +218,26 @@ func (s *Scanner) appendGroups(dst, text []byte, groups []group, at []int) (_ []
 	return o.dst, o.lossy, fault{}
 }
 
-// typed writes value as the member of the group g, in its type: a long, a real or a bool. It
-// returns false, perhaps after writing a part, if value is not of that type.
-func (o *object) typed(g *group, value []byte) bool {
-	o.begin(g.key[:len(g.key)-1])
+// lacks reports whether value stands for none in the group: one of a type that is empty or "-".
+func (g *group) lacks(value []byte) bool {
+	return (g.time != nil || g.typ != asString) && (len(value) == 0 || string(value) == "-")
+}
+
+// written returns how many of the groups, which stand before g in the pattern, have the name of g
+// and a member in the object of a match of text.
+func written(groups []group, g *group, text []byte, at []int) (n int) {
+	for i := range groups {
+		if o := &groups[i]; o.again == g.again && at[2*o.index] >= 0 && !o.lacks(text[at[2*o.index]:at[2*o.index+1]]) {
+			n++
+		}
+	}
+	return n
+}
+
+// typed writes value as the member of the group g, in its type: a long, a real or a bool. key is
+// the name of the member as group.key has it. It returns false, perhaps after writing a part, if value is not of that type.
+func (o *object) typed(g *group, key string, value []byte) bool {
+	o.begin(key[:len(key)-1])
 	if g.typ == asBool {
 		switch string(value) {
 		case "true", "True", "TRUE", "1":
@@ -206,19 +295,35 @@ func digitsOf(text []byte) int {
 	return n
 }
 
-// columns returns the groups with their types, in the order of the patterns. A name that several
-// patterns have counts once.
+// columns returns the members that a match can have with their types, in the order of the patterns.
+// A name that several patterns have counts once, and one of several groups of a pattern as often as
+// they can take part in one match.
 func (p *Pattern) columns() (all []Column) {
+	add := func(c Column) {
+		if !slices.ContainsFunc(all, func(o Column) bool { return o.Name == c.Name }) {
+			all = append(all, c)
+		}
+	}
 	for _, x := range p.all {
-		for _, g := range x.groups {
+		for i, g := range x.groups {
 			typ := valueTypes[g.typ]
 			if g.time != nil {
 				typ = "datetime"
 			}
-			c := Column{g.name, typ}
-			if !slices.ContainsFunc(all, func(o Column) bool { return o.Name == g.name }) {
-				all = append(all, c)
+			name := g.name
+			if g.again != nil {
+				before := 0
+				for _, o := range x.groups[:i] {
+					if o.again == g.again {
+						before++
+					}
+				}
+				if before >= g.again.most {
+					continue
+				}
+				name = g.again.names[before]
 			}
+			add(Column{name, typ})
 		}
 	}
 	return all

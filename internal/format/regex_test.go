@@ -55,6 +55,42 @@ func TestRegex(t *testing.T) {
 	f(Options{Pattern: events, Multiline: multiline(t, `^\d`, "", 500)}, "1 a\r\n b\n2 c\n", `{"n":"1","message":"a\n b"}`, `{"n":"2","message":"c"}`)
 }
 
+// TestRegexNamesakes: of several groups of one name each that took part is a member of its own, and
+// Columns has as many as one match can have.
+func TestRegexNamesakes(t *testing.T) {
+	t.Parallel()
+	f := func(parse Parse, pattern, types, file, want, columns string) {
+		t.Helper()
+		of := map[string]string{}
+		if types != "" {
+			of["a"] = types
+		}
+		o := Options{Format: record.JSON, Validate: true, Parse: parse, Pattern: newPattern(t, of, "", "", pattern), OnError: DropUnmatched}
+		if parse.Container() {
+			o.Inner = ParseRegex
+		}
+		shapes(t, o, file+"\n").want(want)
+		var names []string
+		for _, c := range o.Columns() {
+			names = append(names, c.Name+":"+c.Type)
+		}
+		if got := strings.Join(names, " "); got != columns {
+			t.Errorf("%s: columns %s, want %s", pattern, got, columns)
+		}
+	}
+	f(ParseRegex, `^(?P<a>\w+) (?P<a>\w+)(?P<a>!)?$`, "", "x y", `{"a":"x","a_2":"y"}`, "a:string a_2:string a_3:string")
+	f(ParseRegex, `^(?P<a>\w+) (?P<a>\w+)(?P<a>!)?$`, "", "x y!", `{"a":"x","a_2":"y","a_3":"!"}`, "a:string a_2:string a_3:string")
+	f(ParseRegex, `^(?:(?P<a>\d+)|n=(?P<a>\d+))$`, "long", "n=7", `{"a":7}`, "a:long")
+	f(ParseRegex, `^(?:(?P<a>\d)|n=(?P<a>\d))+$`, "long", "1n=2", `{"a":1,"a_2":2}`, "a:long a_2:long")
+	f(ParseRegex, `^(?P<a>\S+) (?P<a_2>\S+) (?P<a>\S+)$`, "long", "1 x 2", `{"a":1,"a_2":"x","a_3":2}`, "a:long a_2:string a_3:long")
+	f(ParseRegex, `^(?P<a>\S+) (?P<a>\S+)$`, "long", "- 2", `{"a":2}`, "a:long a_2:long")
+	f(ParseCRI, `^(?P<time>\S+) (?P<time>\S+)$`, "", "2026-03-01T12:00:00Z stdout F x y",
+		`{"time":"2026-03-01T12:00:00Z","stream":"stdout","time_3":"x","time_2":"y"}`, "time:datetime stream:string time_3:string time_2:string")
+	again := newPattern(t, nil, "time", "iso8601", `^(?P<time>\S+) (?P<time>\S+)$`)
+	shapes(t, Options{Format: record.JSON, Validate: true, Parse: ParseRegex, Pattern: again}, "2026-03-01T12:00:00 2026-03-01T12:00:01\n").
+		want(`{"time":"2026-03-01T12:00:00Z","time_2":"2026-03-01T12:00:01Z"}`)
+}
+
 func TestPatternErrors(t *testing.T) {
 	f := func(index int, group, says string, types map[string]string, timeGroup string, expressions ...string) {
 		t.Helper()
