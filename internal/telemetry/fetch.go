@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,10 @@ import (
 
 // maxStatusBytes bounds what Fetch reads: a hundred thousand files fit.
 const maxStatusBytes = 64 << 20
+
+// ErrToken is in the error of Fetch if the agent wants another token than that of the configuration, or
+// wants one and there is none.
+var ErrToken = errors.New("it wants the token of its telemetry.token_file")
 
 // Fetch asks the agent that listens at telemetry.listen for its status, with the token and over TLS
 // if the configuration has them; with TLS only the configured certificate is accepted. errors.Is
@@ -53,7 +58,7 @@ func Fetch(ctx context.Context, c Config) (*Status, error) {
 	case http.StatusOK:
 		return readStatus(resp.Body)
 	case http.StatusUnauthorized:
-		return nil, fmt.Errorf("ask for status at %s: it wants the token of telemetry.token_file; ask as root or as the user of the agent, with --config or --state-dir", c.Listen)
+		return nil, fmt.Errorf("ask for status at %s: %w; name its configuration with --config and ask as root or as the user of the agent, or ask over its socket with --state-dir", c.Listen, ErrToken)
 	}
 	return nil, fmt.Errorf("ask for status at %s: answered %s", c.Listen, Printable(resp.Status))
 }

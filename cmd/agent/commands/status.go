@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -27,7 +28,7 @@ func statusCommand() *cobra.Command {
 		Long: "Show what the running agent is doing, on one screen: what is wrong and what to do about it, inputs, routes,\n" +
 			"clusters and files. The exit code is for scripts and health checks: 0 where nothing needs a person, 1 where\n" +
 			"something does (a route that is held, a problem, records in quarantine or dropped), 69 where a cluster or a\n" +
-			"route is down, or no agent answers.",
+			"route is down, or no agent answers, 77 where it wants another token.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := from.fetch(c.Context())
@@ -66,15 +67,15 @@ type watched struct {
 func (w *watched) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration, or the socket in its state_dir where that is off)")
-	f.StringVar(&w.path, "config", config.DefaultPath, "the configuration `file`")
+	f.StringVar(&w.path, "config", config.DefaultPath, "the configuration `file`, also for the token and TLS with --address")
 	f.StringVar(&w.dir, "state-dir", "", "the state_dir of the agent, a `folder`: asks over the socket in it, as root or as the agent's user")
 	cmd.MarkFlagsMutuallyExclusive("address", "state-dir")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) { w.named = cmd.Flags().Changed("config") }
 }
 
 // fetch asks the agent that the flags name for its status: over its socket with --state-dir or if
-// the configuration switches telemetry.listen off, otherwise over HTTP at --address or
-// telemetry.listen. If --config was given and the agent that answers runs with another file, that is
+// the configuration switches telemetry.listen off, otherwise over HTTP at --address, with the token
+// and TLS of the configuration if that is given too, or at telemetry.listen. If --config was given and the agent that answers runs with another file, that is
 // an error. Its errors have exit codes.
 func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	if w.dir != "" {
@@ -82,9 +83,18 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	}
 	ask := telemetry.Config{Listen: w.addr}
 	var unread error // why the configuration does not say where the agent listens
-	if w.addr == "" {
+	if w.addr == "" || w.named {
 		cfg, err := loadConfig(w.path)
 		switch {
+		case w.addr != "":
+			if err != nil {
+				return nil, err
+			}
+			ask = cfg.Telemetry
+			ask.Listen = w.addr
+			if err := ask.Validate(); err != nil && ask.TokenFile != "" { // a token in clear
+				return nil, exit.Usagef("--address: telemetry.%w", err)
+			}
 		case err != nil: // every user may ask for the status, also one who cannot read the file
 			ask, unread = telemetry.DefaultConfig(), err
 		case cfg.Telemetry.Listen == "":
@@ -98,13 +108,28 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; it was asked there, the default, since the configuration does not say where:\n%w", err, unread))
 	}
 	if err != nil {
-		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, ask.Listen))
+		return nil, w.unanswered(err, ask.Listen)
 	}
 	if w.addr == "" && w.named && w.other(s.Config.File) {
 		return nil, exit.With(exit.Failed, fmt.Errorf("the agent at %s runs with %s; name the state_dir of the one you mean with --state-dir, or its --address",
 			ask.Listen, telemetry.Printable(s.Config.File)))
 	}
 	return s, nil
+}
+
+// unanswered returns err, of asking the agent at addr, with an exit code and with what to do: only if
+// nothing answered there, it may not be running.
+func (w *watched) unanswered(err error, addr string) error {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, telemetry.ErrToken):
+		return exit.With(exit.Refused, err)
+	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%w; is it running, and is telemetry.listen %q? Name its configuration with --config, or its state_dir with --state-dir", err, addr)
+	case w.addr != "" && !w.named:
+		err = fmt.Errorf("%w; if telemetry.tls is set there, name its configuration with --config", err)
+	}
+	return exit.With(exit.Unreachable, err)
 }
 
 // overSocket asks the agent with this state_dir for its status. The error has an exit code.

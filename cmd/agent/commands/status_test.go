@@ -2,7 +2,11 @@ package commands
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,4 +51,50 @@ func TestWhereStatusAsks(t *testing.T) {
 	f(watched{path: filepath.Join(dir, "none.yaml"), named: true}, "it was asked there, the default", "none.yaml", "no such file")
 	f(watched{path: write("bad.yaml", "x: 1\n")}, "it was asked there, the default", "bad.yaml:1:1", "unknown key")
 	f(watched{path: filepath.Join(dir, "none.yaml")}, "is it running")
+}
+
+// TestStatusOfAddress: with --address the configuration that is named gives the token, and what an
+// agent answers is not told as if none ran.
+func TestStatusOfAddress(t *testing.T) {
+	t.Parallel()
+	const token = "zq-0123456789abcdef0123456789abcdef"
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte("{}"))
+	}))
+	defer agent.Close()
+	closed := httptest.NewUnstartedServer(http.NotFoundHandler())
+	closed.Config.ErrorLog = log.New(io.Discard, "", 0)
+	closed.StartTLS()
+	defer closed.Close()
+	dir := t.TempDir()
+	text := "cluster: http://127.0.0.1:1\ndatabase: L\nauth: {method: none}\nstate_dir: " + dir + "/state\n" +
+		"telemetry: {token_file: " + dir + "/token}\ninputs: [{paths: [/none/*.log], table: T}]\n"
+	for name, text := range map[string]string{"token": token + "\n", "agent.yaml": text, "bad.yaml": "x: 1\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := func(code int, says, addr, config string) {
+		t.Helper()
+		w := watched{addr: addr, path: filepath.Join(dir, config), named: config != ""}
+		_, err := w.fetch(t.Context())
+		var ended *exit.Error
+		switch {
+		case code == 0 && err == nil:
+		case !errors.As(err, &ended) || ended.Code != code || !strings.Contains(err.Error(), says):
+			t.Errorf("%s %s: %v; want %d, %s", addr, config, err, code, says)
+		case strings.Contains(err.Error(), "is it running"):
+			t.Errorf("%s %s: %v", addr, config, err)
+		}
+	}
+	addr := strings.TrimPrefix(agent.URL, "http://")
+	f(0, "", addr, "agent.yaml")
+	f(exit.Refused, "it wants the token of its telemetry.token_file; name its configuration with --config", addr, "")
+	f(exit.Config, "unknown key", addr, "bad.yaml")
+	f(exit.Usage, "--address: telemetry.listen: ", "192.0.2.1:5878", "agent.yaml")
+	f(exit.Unreachable, "answered 400 Bad Request; if telemetry.tls is set there, name its configuration", strings.TrimPrefix(closed.URL, "https://"), "")
 }
