@@ -1,6 +1,7 @@
 package queryshell
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -66,12 +67,32 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 	if err := wire.CheckQueryEndpoint(named.URL, t.Untrusted); err != nil {
 		return nil, exit.Usagef("%s", flagWords.Replace(err.Error()))
 	}
+	if err := t.checkCAFile(); err != nil {
+		return nil, err
+	}
 	t.url = named.URL
 	named.Auth.Method = t.Auth
 	cfg := config.DefaultConfig()
 	cfg.AllowUntrustedEndpoint, cfg.Send.TLS.CAFile = t.Untrusted, t.CAFile
 	cfg.Clusters = map[string]config.Cluster{config.DefaultCluster: named}
 	return endpoint.Dial(&cfg, "", true)
+}
+
+// checkCAFile returns an error of usage if t.CAFile is given and cannot be read or holds no certificate.
+func (t *Target) checkCAFile() error {
+	if t.CAFile == "" {
+		return nil
+	}
+	pem, err := os.ReadFile(t.CAFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Usagef("--ca-file: %w; name the PEM file of the authority's certificate", err)
+	case err != nil:
+		return exit.Usagef("--ca-file: %w", err)
+	case !x509.NewCertPool().AppendCertsFromPEM(pem):
+		return exit.Usagef("--ca-file %q: holds no certificate in PEM; name the file of the authority's certificate", t.CAFile)
+	}
+	return nil
 }
 
 // flagWords are keys of a configuration, and the flags in the place of them.

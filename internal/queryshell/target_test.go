@@ -2,9 +2,12 @@ package queryshell
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto"
 )
 
@@ -37,6 +40,23 @@ func TestParseCluster(t *testing.T) {
 	bad("Data Source="+url+";Colour=hunter2", `"colour"`)
 	bad("Data Source="+url+";hunter2", "key=value")
 	bad("Initial Catalog=https://x;Fed=true", "no Data Source")
+}
+
+// TestCAFile: a file of authorities that is of no use is told by the flag that names it.
+func TestCAFile(t *testing.T) {
+	t.Parallel()
+	none := filepath.Join(t.TempDir(), "none.pem")
+	if err := os.WriteFile(none, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for file, says := range map[string]string{none + ".missing": "no such file", none: "holds no certificate in PEM", filepath.Dir(none): "is a directory"} {
+		to := Target{Cluster: "https://127.0.0.1:1", Auth: "none", CAFile: file, IsSet: func(string) bool { return false }}
+		_, err := to.connect()
+		var ended *exit.Error
+		if !errors.As(err, &ended) || ended.Code != exit.Usage || !strings.HasPrefix(err.Error(), "--ca-file") || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", file, err, says)
+		}
+	}
 }
 
 // TestPlainHints: without a configuration, what is to be done is done with flags.
