@@ -3,9 +3,12 @@ package check
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/pipeline"
+	"kusto-agent/internal/record"
 )
 
 // sampled is the most records of an input whose fields are inferred.
@@ -46,15 +49,38 @@ func (s *sample) read(ctx context.Context, cfg *config.Config, in *config.Input)
 	if err != nil {
 		return err
 	}
-	rejected := c.Rejected()
+	seen := c.Rejected()
+	rejected := slices.DeleteFunc(slices.Clone(seen), isUnfinished)
 	if s.quarantined = len(rejected); s.quarantined > 0 {
 		r := rejected[0]
 		s.first = fmt.Sprintf("offset %d of %s, %s: %s", r.Offset, r.Path, r.Reason, r.Message)
 	}
-	if p == nil {
+	switch {
+	case p == nil && len(seen) > 0 && len(rejected) == 0:
+		s.none = fmt.Sprintf("the only record, at offset %d of %s, has no line end yet", seen[0].Offset, seen[0].Path)
+		return nil
+	case p == nil:
 		s.none = c.Why()
 		return nil
 	}
 	s.body, err = pipeline.Raw(p)
 	return err
+}
+
+// isUnfinished reports whether a malformed record is the last of its file and has no line end: it may
+// be still being written, and the agent waits for its end.
+func isUnfinished(r record.Rejected) bool {
+	end := r.Offset + r.Length
+	st, err := os.Stat(r.Path)
+	if err != nil || !st.Mode().IsRegular() || st.Size() != end || r.Length < 2 || r.Reason != record.Malformed {
+		return false
+	}
+	f, err := os.Open(r.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var last [2]byte // a line end, or one in UTF-16
+	_, err = f.ReadAt(last[:], end-2)
+	return err == nil && last[1] != '\n' && last != [2]byte{'\n', 0}
 }

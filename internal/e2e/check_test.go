@@ -51,6 +51,16 @@ next:
 	s.t.Errorf("no %s %s with %q; the last of them is %q; all are %+v", severity, id, want, text, all)
 }
 
+// findsNone checks that there is no finding with an id.
+func (s *site) findsNone(all []check.Finding, id string) {
+	s.t.Helper()
+	for _, f := range all {
+		if f.ID == id {
+			s.t.Errorf("found %+v", f)
+		}
+	}
+}
+
 // checkSite is an endpoint with a schema, and a configuration for table T.
 func checkSite(t *testing.T, schema string, o emulator.Options) *site {
 	t.Helper()
@@ -257,6 +267,24 @@ func TestCheckRecords(t *testing.T) {
 	s.finds(all, "records.header", check.Warning, "C: Logs.C", "set header: skip")
 	s.finds(all, "records.null", check.Warning, "a:long (1)")
 	s.finds(all, "records.unfilled", check.Warning, "fills: c")
+}
+
+// TestCheckUnfinished: a last record that is still being written is not called malformed, unless it has
+// its line end.
+func TestCheckUnfinished(t *testing.T) {
+	t.Parallel()
+	s := checkSite(t, inLogs(`"T": {"columns": "n:long", "mappings": [{"name": "m", "kind": "Json", "columns": [{"column": "n", "path": "$.n"}]}]}`), emulator.Options{})
+	s.write("agent.yaml", open+oneJSON)
+	s.write("logs/a.json", `{"n":1}`+"\n"+`{"n":`)
+	all := s.checks(0)
+	s.findsNone(all, "records.quarantine")
+	s.finds(all, "records", check.OK, "of 1 record sampled")
+	s.write("logs/a.json", `{"n":`)
+	all = s.checks(0)
+	s.findsNone(all, "records.quarantine")
+	s.finds(all, "records", check.OK, "the only record, at offset 0 of DIR/logs/a.json, has no line end yet")
+	s.write("logs/a.json", `{"n":`+"\n"+`{"n":`)
+	s.finds(s.checks(0), "records.quarantine", check.Warning, "1 record before", "offset 0 of")
 }
 
 // TestCheckFiles: what cannot be read is told by folder, as the user of the
