@@ -255,7 +255,14 @@ func TestUsage(t *testing.T) {
 	f(64, "--bogus", "run", "--bogus")
 	f(64, "--onc", "run", "--onc")
 	f(64, "extra", "run", "extra")
-	f(64, "xyz", "demo", "--for", "xyz")
+	f(64, `--for "xyz": want a duration such as 500ms, 30s, 1h30m or 7d`, "demo", "--for", "xyz")
+	f(64, "a unit is missing", "audit", "--settled", "30")
+	for _, command := range []string{"demo --for", "setup --wait", "top --interval", "audit --settled", "query T --timeout"} {
+		f(64, `"-1s": want a duration`, append(strings.Fields(command), "-1s")...)
+	}
+	f(64, "top needs a terminal", "top", "--interval", "1d")
+	f(64, "--timeout 1d: want at most 1h", "query", "T", "--timeout", "1d")
+	f(78, "nothing.yaml", "setup", "--wait", "1d12h", "--config", s.path("nothing.yaml"))
 	f(64, "schema", "emulator", "--schema", s.path("schema"))
 	f(64, "--tls-ca goes with --tls", "emulator", "--tls-ca", s.path("ca"))
 	f(1, "name a file in a folder that exists", "emulator", "--listen", "127.0.0.1:0", "--tls", "--tls-ca", s.path("none/ca"))

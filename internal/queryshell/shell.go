@@ -16,6 +16,7 @@ import (
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto/query"
 	"kusto-agent/internal/script"
+	"kusto-agent/internal/units"
 )
 
 // Shell is one run of query or mgmt.
@@ -63,7 +64,7 @@ func (a *Shell) readFlags() error {
 		}
 	}
 	if a.Query.Timeout < 0 || a.Query.Timeout > query.MaxTimeout {
-		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", a.Query.Timeout, query.MaxTimeout)
+		return exit.Usagef("--timeout %v: want at most %v, which is what the service allows", units.Duration(a.Query.Timeout), units.Duration(query.MaxTimeout))
 	}
 	for _, p := range a.Parameters {
 		parameter, err := query.ParseParameter(p)

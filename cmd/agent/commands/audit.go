@@ -45,7 +45,7 @@ func auditCommand() *cobra.Command {
 	f.StringToStringVar(&a.columns, "column", nil, "with --against-table, the column of a stamp, as in offset=RecordOffset; stamps are file, generation and offset")
 	f.BoolVar(&a.repair, "repair", false, "with --against-table, send again what is missing there and still in its file; shown first, and asked for on a terminal")
 	f.BoolVar(&a.yes, "yes", false, "with --repair, send without asking")
-	f.DurationVar(&a.settled, "settled", time.Minute, "with --repair, the `time` after which a table is sure to show what it accepted; what is newer is left alone")
+	durationVar(f, &a.settled, "settled", time.Minute, "with --repair, the `time` after which a table is sure to show what it accepted; what is newer is left alone")
 	f.BoolVar(&a.all, "all", false, "print a line for each file, also where nothing is the matter")
 	return cmd
 }
@@ -71,8 +71,6 @@ func (a *auditing) run(cmd *cobra.Command) error {
 		return exit.Usagef("--yes is for --repair")
 	case a.repair && a.json && !a.yes:
 		return exit.Usagef("--repair with --json asks nobody: give --yes too")
-	case a.settled < 0:
-		return exit.Usagef("--settled %s: want 0s or more", a.settled)
 	}
 	o, err := a.options()
 	if err != nil {

@@ -26,7 +26,7 @@ func demoCommand() *cobra.Command {
 			return d.Run(ctx)
 		},
 	}
-	cmd.Flags().DurationVar(&d.For, "for", 10*time.Second, "how long the writer writes")
+	durationVar(cmd.Flags(), &d.For, "for", 10*time.Second, "how long the writer writes")
 	cmd.Flags().BoolVar(&d.Keep, "keep", false, "let agent and endpoint go on afterwards, to look at, until Ctrl-C")
 	return cmd
 }

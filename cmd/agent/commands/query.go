@@ -59,7 +59,7 @@ func askingCommand(a *queryshell.Shell, use, short, long string) *cobra.Command 
 	f.StringArrayVar(&a.Parameters, "param", nil, "a value for a parameter, as `name:type=value`; may be repeated")
 	f.BoolVar(&a.Query.JSONParameters, "json-parameters", false, "send parameters as values of JSON, not as literals of KQL")
 	f.StringArrayVar(&a.Options, "option", nil, "a request option, as `name=value`, such as notruncation=true; may be repeated")
-	f.DurationVar(&a.Query.Timeout, "timeout", 0, "how long the service may work on it, at most 1h (default: what the service gives)")
+	durationVar(f, &a.Query.Timeout, "timeout", 0, "how long the service may work on it, at most 1h (default: what the service gives)")
 	f.StringVar(&a.Query.RequestID, "request-id", "", "the `id` of the request, for logs of the service (default: one is made)")
 	f.StringVar(&a.Query.App, "app", "", "the `name` of the application that the service notes (default: that of the configuration, or kusto-agent)")
 	f.StringVar(&a.Query.User, "user", "", "the `name` of the user that the service notes (default: that of the configuration)")

@@ -56,6 +56,7 @@ func Root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), topCommand(), previewCommand(), versionCommand())
 	root.AddCommand(auditCommand(), filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
 	root.AddCommand(configCommand(), metricsCommand(), manCommand(), checkCommand(), setupCommand(), initCommand())

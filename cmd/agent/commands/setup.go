@@ -39,6 +39,6 @@ func setupCommand() *cobra.Command {
 	f.StringArrayVar(&s.Grants, "grant", nil, "let a `principal` write to the tables and read the schema, such as 'aadapp=CLIENT_ID;TENANT'; may be repeated")
 	f.BoolVar(&s.Yes, "yes", false, "change what is there already without asking")
 	f.BoolVar(&s.ProbeRecord, "probe-record", false, "send the first record of each sample, which stores a row that the agent stores again, and wait until a query sees it")
-	f.DurationVar(&s.Wait, "wait", 5*time.Minute, "how long to wait for the service to see what was made")
+	durationVar(f, &s.Wait, "wait", 5*time.Minute, "how long to wait for the service to see what was made")
 	return cmd
 }

@@ -38,6 +38,6 @@ func topCommand() *cobra.Command {
 		},
 	}
 	from.flags(cmd)
-	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "the `time` from an answer to the next question")
+	durationVar(cmd.Flags(), &every, "interval", 2*time.Second, "the `time` from an answer to the next question")
 	return cmd
 }

@@ -1,0 +1,63 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"kusto-agent/internal/units"
+)
+
+// durationValue is a flag that holds a duration in the form of the configuration, such as 500ms, 1h30m
+// or 7d, which is never negative.
+type durationValue time.Duration
+
+// durationVar adds a flag for a duration to f. Its value is stored in d, and is value where the flag
+// is not given.
+func durationVar(f *pflag.FlagSet, d *time.Duration, name string, value time.Duration, usage string) {
+	*d = value
+	f.Var((*durationValue)(d), name, usage)
+}
+
+// Set takes the text of the command line.
+func (v *durationValue) Set(text string) error {
+	d, err := units.ParseDuration(text)
+	if err == nil {
+		*v = durationValue(d)
+	}
+	return err
+}
+
+// String returns the duration as Set takes it; 0 has no unit, which pflag takes for no default.
+func (v *durationValue) String() string {
+	if *v == 0 {
+		return "0"
+	}
+	return units.Duration(*v).String()
+}
+
+// Type returns what the help calls the value.
+func (v *durationValue) Type() string { return "duration" }
+
+// plainFlagError returns err, of parsing flags, in words that name no type or function of Go.
+func plainFlagError(err error) error {
+	var value *pflag.InvalidValueError
+	var none *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &value):
+		flag, cause := value.GetFlag(), value.Unwrap()
+		switch flag.Value.Type() {
+		case "bool":
+			cause = errors.New("want true or false")
+		case "stringToString":
+			cause = errors.New("want name=value")
+		}
+		return fmt.Errorf("--%s %q: %w", flag.Name, value.GetValue(), cause)
+	case errors.As(err, &none):
+		what, _ := pflag.UnquoteUsage(none.GetFlag())
+		return fmt.Errorf("--%s needs a value: %s", none.GetFlag().Name, what)
+	}
+	return err
+}
