@@ -249,7 +249,7 @@ func TestTapEnds(t *testing.T) {
 	state := s.path("state")
 	f(exit.Usage, `there is no input "x"; the agent has T, A`, "tap", "x", "--state-dir", state)
 	f(exit.Usage, "input A is Avro", "tap", "T", "A", "--state-dir", state)
-	f(exit.Usage, "--limit -1", "tap", "T", "--limit", "-1", "--state-dir", state)
+	f(exit.Usage, `--limit "-1": want a whole number`, "tap", "T", "--limit", "-1", "--state-dir", state)
 	f(exit.Usage, "want one INPUT or more", "tap", "--state-dir", state)
 	p.stop()
 	if words := rest.want(0).log.text(); !strings.Contains(words, "the agent stops\n3 records shown\n") {

@@ -69,6 +69,10 @@ func (a *auditing) run(cmd *cobra.Command) error {
 		return exit.Usagef("--repair needs --against-table, which says what is missing")
 	case a.yes && !a.repair:
 		return exit.Usagef("--yes is for --repair")
+	case cmd.Flags().Changed("settled") && !a.repair:
+		return exit.Usagef("--settled is for --repair")
+	case len(a.columns) > 0 && !a.table:
+		return exit.Usagef("--column is for --against-table")
 	case a.repair && a.json && !a.yes:
 		return exit.Usagef("--repair with --json asks nobody: give --yes too")
 	}

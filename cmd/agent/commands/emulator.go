@@ -30,6 +30,9 @@ func emulatorCommand() *cobra.Command {
 			// Before the endpoint is printed, so that no signal is missed.
 			ctx, stop := untilSignal(cmd)
 			defer stop()
+			if o.TokenSecret == "" && cmd.Flags().Changed("token-secret") {
+				return exit.Usagef("--token-secret is empty; give a secret, or leave the flag out to serve without a token")
+			}
 			if authority != "" && !o.TLS {
 				return exit.Usagef("--tls-ca goes with --tls")
 			}
@@ -68,7 +71,7 @@ func emulatorCommand() *cobra.Command {
 	f.BoolVar(&o.TLS, "tls", false, "serve https, with a certificate for 127.0.0.1, ::1 and localhost that is made at start")
 	f.StringVar(&authority, "tls-ca", "", "with --tls, the `file` to write the certificate of the authority to, for clients to trust; default: a new one in the temporary folder, removed at the end")
 	f.BoolVar(&o.Discard, "discard", false, "check and count rows, keep none")
-	f.IntVar(&o.MaxConcurrent, "max-concurrent", 0, "answer 429 to more requests than this at a time; 0: no limit")
+	countVar(f, &o.MaxConcurrent, "max-concurrent", 0, "answer 429 to more requests than this at a time; 0: no limit")
 	return cmd
 }
 

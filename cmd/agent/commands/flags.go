@@ -3,6 +3,8 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -40,6 +42,33 @@ func (v *durationValue) String() string {
 
 // Type returns what the help calls the value.
 func (v *durationValue) Type() string { return "duration" }
+
+// countValue is a flag that holds a whole number which is not negative.
+type countValue int
+
+// countVar adds a flag for a number that is not negative to f. Its value is stored in n, and is value
+// where the flag is not given.
+func countVar(f *pflag.FlagSet, n *int, name string, value int, usage string) {
+	*n = value
+	f.Var((*countValue)(n), name, usage)
+}
+
+var errCount = errors.New("want a whole number, 0 or more")
+
+// Set takes the text of the command line.
+func (v *countValue) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || strings.HasPrefix(text, "-") {
+		return errCount
+	}
+	*v = countValue(n)
+	return nil
+}
+
+func (v *countValue) String() string { return strconv.Itoa(int(*v)) }
+
+// Type returns what the help calls the value.
+func (v *countValue) Type() string { return "int" }
 
 // plainFlagError returns err, of parsing flags, in words that name no type or function of Go.
 func plainFlagError(err error) error {

@@ -36,7 +36,7 @@ func previewCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&path, "config", config.DefaultPath, "the configuration `file`")
-	cmd.Flags().IntVar(&v.Records, "records", 10, "how many records to show")
+	countVar(cmd.Flags(), &v.Records, "records", 10, "how many records to show")
 	cmd.Flags().BoolVar(&v.Compare, "before-after", false, "show records before and after, which rule acts on them, and counts of a whole file")
 	cmd.Flags().StringVar(&v.File, "file", "", "the `file` for --before-after, which the input need not match (default: the newest one of the input)")
 	cmd.Flags().BoolVar(&v.JSON, "json", false, "print one JSON document")

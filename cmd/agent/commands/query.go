@@ -91,7 +91,7 @@ func paperFlags(cmd *cobra.Command, p *queryshell.Paper) {
 	cmd.MarkFlagsMutuallyExclusive("format", "json")
 	f.BoolVar(&p.Rows.NoHeader, "no-header", false, "leave out the names of the columns")
 	f.BoolVar(&p.Rows.Types, "types", false, "print the names of the columns with their types")
-	f.IntVar(&p.Rows.MaxRows, "max-rows", 0, "print so many rows of a table, and say how many there were (default: all)")
+	countVar(f, &p.Rows.MaxRows, "max-rows", 0, "print so many rows of a table, and say how many there were (default: all)")
 	f.BoolVar(&p.Wide, "wide", false, "do not cut the lines of a table to the terminal")
 	f.StringVar(&p.Render, "render", "", "draw this `chart`, whatever the query renders: timechart, linechart, barchart, columnchart or piechart")
 	f.StringVarP(&p.Output, "output", "o", "", "print to this `file`, which its owner alone can read, and which is replaced when all is printed")

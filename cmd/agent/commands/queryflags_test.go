@@ -37,7 +37,7 @@ func TestQueryFlags(t *testing.T) {
 	f("is none without its names", "T", "--no-header", "-o", "x.md")
 	f("a chart has no line of names", "T", "--types", "-o", "x.svg")
 	f("a chart has all rows", "T", "--max-rows", "1", "--format", "chart")
-	f("--max-rows -1", "T", "--max-rows", "-1")
+	f("want a whole number, 0 or more", "T", "--max-rows", "-1")
 	f("--request-id", "T", "--request-id", "a b")
 	f("--app", "T", "--app", "a\nb")
 	f("--user", "T", "--user", "日本")

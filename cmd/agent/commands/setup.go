@@ -7,6 +7,7 @@ import (
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/console"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/setup"
 )
 
@@ -22,6 +23,9 @@ func setupCommand() *cobra.Command {
 			"command waits until the service accepts records for each input; it sends one only with --probe-record.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if s.DryRun && s.ProbeRecord {
+				return exit.Usagef("--probe-record sends a record, and --dry-run sends nothing: give one of them")
+			}
 			cfg, err := loadConfig(s.Path)
 			if err != nil {
 				return err

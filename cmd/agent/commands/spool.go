@@ -87,7 +87,7 @@ func spoolInspectCommand() *cobra.Command {
 	}
 	k.reads(cmd, "spool")
 	cmd.Flags().BoolVar(&k.json, "json", false, "print one JSON document")
-	cmd.Flags().IntVar(&first, "records", 5, "how many of its records are shown")
+	countVar(cmd.Flags(), &first, "records", 5, "how many of its records are shown")
 	return cmd
 }
 

@@ -33,9 +33,6 @@ func tapCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if t.limit < 0 {
-				return fmt.Errorf("--limit %d: want 0 or more", t.limit)
-			}
 			ctx, stop := untilSignal(cmd)
 			defer stop()
 			t.inputs, t.out, t.words = args, console.NewOutput(cmd.OutOrStdout()), cmd.ErrOrStderr()
@@ -48,7 +45,7 @@ func tapCommand() *cobra.Command {
 	}
 	t.flags(cmd)
 	cmd.Flags().BoolVar(&t.json, "json", false, "print one JSON document per record, with its file and offset")
-	cmd.Flags().IntVar(&t.limit, "limit", 0, "end after this many records; 0: do not")
+	countVar(cmd.Flags(), &t.limit, "limit", 0, "end after this many records; 0: do not")
 	return cmd
 }
 
