@@ -21,7 +21,11 @@ func TestLoadSchemaRefuses(t *testing.T) {
 		}
 	}
 	table := func(t string) string { return `{"databases": {"d": {"tables": {"t": ` + t + `}}}}` }
-	f(`{"streming": true}`, "unknown field")
+	f(`{"streming": true}`, `read schema: unknown key "streming"; docs/emulator.md has the keys`)
+	f(``, "it is empty")
+	f(`{"databases": {`, "ends before it is complete")
+	f(`{"databases": x}`, "no JSON at byte 15")
+	f(table(`{"columns": 7}`), `columns", at byte`)
 	f(`{} {}`, "more than one")
 	f(`{"databases": {"d": {}, "D": {}}}`, "case does not count")
 	f(`{"databases": {"d": null}}`, `database "d"`)

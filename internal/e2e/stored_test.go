@@ -117,7 +117,7 @@ func TestQuarantineLs(t *testing.T) {
 	s.is(words, `no record "1:4" in DIR/state/quarantine; the IDs are those of: kusto-agent quarantine ls`)
 
 	_, words = s.show(64, "quarantine", "ls", "--reason", "none")
-	s.is(words, `--reason "none": want one of [too_long malformed refused grown]`)
+	s.is(words, `--reason "none": want too_long, malformed, refused or grown`)
 }
 
 // A line cut short by a crash is told and passed over; one that is damaged

@@ -41,7 +41,7 @@ var Reasons = []record.Reason{record.TooLong, record.Malformed, record.Refused, 
 func (f *Filter) Check(now time.Time) error {
 	for _, reason := range f.Reasons {
 		if !slices.Contains(Reasons, record.Reason(reason)) {
-			return exit.Usagef("--reason %q: want one of %v", reason, Reasons)
+			return exit.Usagef("--reason %q: want too_long, malformed, refused or grown", reason)
 		}
 	}
 	var err error

@@ -3,10 +3,12 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"kusto-agent/internal/units"
@@ -89,4 +91,38 @@ func plainFlagError(err error) error {
 		return fmt.Errorf("--%s needs a value: %s", none.GetFlag().Name, what)
 	}
 	return err
+}
+
+// What cobra says of a command line, in its words.
+var (
+	exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[([^]]+)\] are set none of the others can be`)
+	requiredFlags  = regexp.MustCompile(`^required flag\(s\) "(.+)" not set$`)
+	mostArguments  = regexp.MustCompile(`^accepts at most (\d+) arg\(s\), received (\d+)$`)
+	unknownCommand = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for "[^"]*"(?:\n\nDid you mean this\?\n((?:\t.*\n)+))?`)
+)
+
+// plainUsage returns err, which cobra has of the command line of cmd, in one line of plain words.
+func plainUsage(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	if m := exclusiveFlags.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("--%s exclude each other: give one of them", strings.Join(strings.Fields(m[1]), " and --"))
+	}
+	if m := requiredFlags.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("--%s is missing", strings.ReplaceAll(m[1], `", "`, " and --"))
+	}
+	if m := mostArguments.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("want at most %s argument, and got %s", m[1], m[2])
+	}
+	m := unknownCommand.FindStringSubmatch(text)
+	switch {
+	case m == nil:
+		return err
+	case !cmd.HasSubCommands():
+		return fmt.Errorf("%s takes no argument, and got %s", cmd.CommandPath(), m[1])
+	}
+	text = fmt.Sprintf("unknown command %s for %q", m[1], cmd.CommandPath())
+	if names := strings.Fields(m[2]); len(names) > 0 {
+		text += "; similar: " + strings.Join(names, ", ")
+	}
+	return errors.New(text)
 }

@@ -40,7 +40,7 @@ func Execute(args []string) int {
 		code = ended.Code
 		err = ended.Err
 	} else { // an error without an exit code is cobra's: the command line is wrong
-		err = fmt.Errorf("%w; for help: %s --help", err, cmd.CommandPath())
+		err = fmt.Errorf("%w; for help: %s --help", plainUsage(cmd, err), cmd.CommandPath())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, exit.Words(err))

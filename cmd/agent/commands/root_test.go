@@ -32,7 +32,15 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	f(`unknown command "bogus" for "kusto-agent"; for help: kusto-agent --help`, "bogus")
-	f(`unknown command "extra" for "kusto-agent run"; for help: kusto-agent run --help`, "run", "extra")
+	f(`kusto-agent run takes no argument, and got "extra"; for help: kusto-agent run --help`, "run", "extra")
+	f(`unknown command "statsu" for "kusto-agent"; similar: status; for help: kusto-agent --help`, "statsu")
+	f(`unknown command "lss" for "kusto-agent spool"; for help: kusto-agent spool --help`, "spool", "lss")
+	f(`--once "maybe": want true or false; for help: kusto-agent run --help`, "run", "--once=maybe")
+	f(`--config needs a value: file; for help: kusto-agent run --help`, "run", "--config")
+	f(`--column "x": want name=value`, "audit", "--column", "x")
+	f(`--address and --state-dir exclude each other: give one of them; for help`, "status", "--address", "x", "--state-dir", "y")
+	f(`--cluster is missing; for help: kusto-agent spool replay --help`, "spool", "replay")
+	f(`want at most 1 argument, and got 2; for help: kusto-agent init --help`, "init", "a", "b")
 	f("unknown flag: --bogus; for help: kusto-agent spool ls --help", "spool", "ls", "--bogus")
 	f(`there is no command "bogus"; for a list: kusto-agent help`, "help", "bogus")
 	f(`there is no command "spool bogus"`, "help", "spool", "bogus")

@@ -104,7 +104,7 @@ func LoadSchema(r io.Reader) (*Schema, error) {
 	dec.DisallowUnknownFields()
 	s := new(Schema)
 	if err := dec.Decode(s); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
+		return nil, fmt.Errorf("read schema: %w", plainJSON(err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("read schema: more than one JSON value")
@@ -113,6 +113,25 @@ func LoadSchema(r io.Reader) (*Schema, error) {
 		return nil, fmt.Errorf("check schema: %w", err)
 	}
 	return s, nil
+}
+
+// plainJSON returns err, of decoding JSON, in words that name no type of Go.
+func plainJSON(err error) error {
+	var form *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); {
+	case unknown:
+		return fmt.Errorf("unknown key %s; docs/emulator.md has the keys", name)
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty; want a JSON object")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON ends before it is complete")
+	case errors.As(err, &form):
+		return fmt.Errorf("no JSON at byte %d: %w", form.Offset, err)
+	case errors.As(err, &kind):
+		return fmt.Errorf("key %q, at byte %d: it cannot be a JSON %s; docs/emulator.md has an example", kind.Field, kind.Offset, kind.Value)
+	}
+	return err
 }
 
 // Check validates the schema and fills in the Steps of its mappings. It does so once; nil is valid.

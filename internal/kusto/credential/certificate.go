@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
@@ -100,6 +101,9 @@ var (
 func parseCertificate(data []byte, password string) ([]*x509.Certificate, crypto.PrivateKey, error) {
 	if block, _ := pem.Decode(data); block == nil {
 		key, leaf, others, err := pkcs12.DecodeChain(data, password)
+		if err != nil && strings.Contains(err.Error(), "asn1: ") {
+			return nil, nil, errors.New("it is neither PEM nor PKCS#12, or it is damaged")
+		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("read it as PKCS#12, since it is not PEM: %w", err)
 		}

@@ -183,6 +183,8 @@ func TestCertificate(t *testing.T) {
 	wantFailure(t, tokens, "", "private key", "as PEM or PKCS#12")
 	replaceFile(t, file, []byte("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"))
 	wantFailure(t, tokens, "", "encrypted", "openssl pkey")
+	replaceFile(t, file, []byte("no certificate"))
+	wantFailure(t, tokens, "", "it is neither PEM nor PKCS#12, or it is damaged", "as PEM or PKCS#12")
 	replaceFile(t, file, pemOf(t, good))
 	wantToken(t, s, tokens)
 
