@@ -73,7 +73,7 @@ func TestAuditForAPerson(t *testing.T) {
 			t.Errorf("does not say %q:\n%s", want, out)
 		}
 	}
-	if out, words := s.show(1, "audit", "--config", s.path("agent.yaml"), "--input", "none"); out != "" || !strings.Contains(words, `--input "none": nothing is known of it`) {
+	if out, words := s.show(64, "audit", "--config", s.path("agent.yaml"), "--input", "none"); out != "" || !strings.Contains(words, `--input "none": nothing is known of it`) {
 		t.Errorf("of an input that is not there it says %s %s", out, words)
 	}
 	s.write("two.yaml", strings.Replace(s.read("agent.yaml"), "inputs: [", `inputs: [{name: idle, paths: ["${DIR}/idle/*.json"], table: T, mapping: m}, `, 1))

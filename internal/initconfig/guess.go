@@ -31,10 +31,13 @@ import (
 // look reads the beginning of the sample file and keeps in c.guess what it shows of the format and
 // the ways to parse it. Its errors have exit codes.
 func (c *Answers) look() error {
+	if info, err := os.Stat(c.Sample); err == nil && info.IsDir() {
+		return exit.Usagef("%q is a folder; name a file in it as the sample, or give --path", c.Sample)
+	}
 	text, err := beginningOf(c.Sample)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return exit.With(exit.Usage, fmt.Errorf("read the sample: %w", err))
+		return exit.Usagef("read the sample: %w; name a file that is there, or give --path", err)
 	case err != nil:
 		return exit.With(exit.Failed, fmt.Errorf("read the sample: %w", err))
 	}

@@ -130,7 +130,7 @@ func (a *auditing) known(r *audit.Report) error {
 			configured = append(configured, a.cfg.Inputs[i].Name)
 		}
 	}
-	return exit.Default(exit.Failed, r.Known(a.inputs, configured))
+	return exit.Default(exit.Usage, r.Known(a.inputs, configured))
 }
 
 // options returns the options of the audit that follow from the flags and the configuration. It
