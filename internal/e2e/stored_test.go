@@ -267,6 +267,18 @@ func TestStoredNowhere(t *testing.T) {
 		if _, words = s.show(1, what, "ls", "--dir", s.path("nowhere")); !strings.Contains(words, "DIR/nowhere: no such file") {
 			t.Errorf("%s: %s", what, words)
 		}
+		s.write("other/logs/x", "x")
+		if _, words = s.show(1, what, "ls", "--dir", s.path("other")); words != `"DIR/other" is no `+what+` of an agent: it has none of its files; name another folder with --dir` {
+			t.Errorf("%s: %s", what, words)
+		}
+		s.write("ofstate/"+what+"/x", "x")
+		if _, words = s.show(1, what, "ls", "--dir", s.path("ofstate")); words != `"DIR/ofstate" is a state_dir: give its folder, --dir DIR/ofstate/`+what {
+			t.Errorf("%s: %s", what, words)
+		}
+		s.must(os.MkdirAll(s.path("empty"), 0o755))
+		if _, words = s.show(0, what, "ls", "--dir", s.path("empty")); !strings.HasPrefix(words, "0 ") {
+			t.Errorf("%s: %s", what, words)
+		}
 		if _, words = s.show(1, what, "ls", "--dir", s.path("agent.yaml")); !strings.Contains(words, "is not a folder") {
 			t.Errorf("%s: %s", what, words)
 		}
@@ -287,6 +299,10 @@ func TestStoredNowhere(t *testing.T) {
 			s.is(out, "")
 			s.is(words, want)
 		}
+	}
+	s.show(0, "spool", "export", "--dir", s.path("empty"), "--to", s.path("made/here"))
+	if _, err := os.Stat(s.path("made")); err == nil {
+		t.Error("a folder is made for nothing")
 	}
 }
 

@@ -412,13 +412,8 @@ func firstRecords(p *record.Payload, body []byte, n int) (all [][]byte) {
 
 // Export writes the bodies of the selected payloads of a spool folder before gzip. If to is "",
 // they go to l.Out one after the other. Otherwise each goes to a new file in the folder to, named
-// by its batch id. Payloads that the agent sends and removes meanwhile are left out.
+// by its batch id; the folder is made if there is something to write. Payloads that the agent sends and removes meanwhile are left out.
 func (l *Payloads) Export(dir, to string) error {
-	if to != "" {
-		if err := os.MkdirAll(to, 0o700); err != nil {
-			return exit.With(exit.Failed, err)
-		}
-	}
 	return l.Each(dir, func(e *spool.Entry) error {
 		if e.Payload == nil {
 			return nil
@@ -440,6 +435,9 @@ func (l *Payloads) Export(dir, to string) error {
 		}
 		if to == "" {
 			return l.Out.Record(body)
+		}
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return exit.With(exit.Failed, fmt.Errorf("make the folder of --to: %w; name another", err))
 		}
 		return writeNew(filepath.Join(to, p.ID.String()+"."+strings.ToLower(string(p.Route.Format))), body)
 	})

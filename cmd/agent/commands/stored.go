@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +34,7 @@ type kept struct {
 	json, yes, all bool
 	filter         stored.Filter
 	cfg            *config.Config // nil: none was read
+	what           string         // "spool" or "quarantine", of a command that only reads
 	hint           string         // what to do without a configuration; may be empty
 }
 
@@ -41,6 +44,7 @@ func (k *kept) reads(cmd *cobra.Command, what string) {
 	f := cmd.Flags()
 	f.StringVar(&k.config, "config", config.DefaultPath, "the configuration `file` that says where the "+what+" is")
 	f.StringVar(&k.dir, "dir", "", "read this `folder`, without a configuration")
+	k.what = what
 	k.hint = "\nwithout a configuration: name the folder with --dir"
 }
 
@@ -111,12 +115,35 @@ func isFolder(path string) error {
 	return exit.Reading(err)
 }
 
+// fileNames are the names of the files that the agent keeps in a folder.
+var fileNames = map[string]*regexp.Regexp{
+	"spool":      regexp.MustCompile(`^[0-9a-f]{16}\.seg`),
+	"quarantine": regexp.MustCompile(`^[0-9a-f]{16}\.jsonl`),
+}
+
+// isThat returns an error with an exit code if the folder dir is not what the command reads: it has
+// files or folders, and none that a spool, or quarantine, has.
+func (k *kept) isThat(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return exit.Reading(err)
+	}
+	is := func(e os.DirEntry) bool { return fileNames[k.what].MatchString(e.Name()) }
+	switch {
+	case len(entries) == 0 || slices.ContainsFunc(entries, is):
+		return nil
+	case isFolder(filepath.Join(dir, k.what)) == nil:
+		return exit.With(exit.Failed, fmt.Errorf("%q is a state_dir: give its folder, --dir %s", dir, config.Quoted(filepath.Join(dir, k.what))))
+	}
+	return exit.With(exit.Failed, fmt.Errorf("%q is no %s of an agent: it has none of its files; name another folder with --dir", dir, k.what))
+}
+
 // folder returns the folder of the spool or of quarantine: that of --dir, or else what where returns
 // for the configuration. A folder from the configuration may be missing, since the agent makes it
 // only when needed; then state_dir has to exist. Its errors have exit codes.
 func (k *kept) folder(where func(*config.Config) string) (string, error) {
 	if k.dir != "" {
-		return k.dir, isFolder(k.dir)
+		return k.dir, cmp.Or(isFolder(k.dir), k.isThat(k.dir))
 	}
 	cfg, err := k.load()
 	if err != nil {
