@@ -20,7 +20,7 @@ import (
 
 // Filter chooses payloads and records. What is empty chooses all. Check comes first.
 type Filter struct {
-	IDs     []string // batch ids, or the IDs of lines
+	IDs     []string // batch ids or beginnings of them, or the IDs of lines
 	Inputs  []string
 	Tables  []string // Table, or Database.Table
 	Cluster string   // URL

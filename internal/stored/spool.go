@@ -100,6 +100,9 @@ func (s *Sum) Verdict() error {
 // if a requested ID is not there.
 func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 	l.found = make(map[string]bool)
+	if err := l.complete(dir); err != nil {
+		return err
+	}
 	err := spool.List(dir, func(e spool.Entry) error {
 		if e.Payload != nil && (l.Ended != nil && l.Ended(e.Payload.ID) || !l.Payload(&e)) {
 			return nil
@@ -120,6 +123,54 @@ func (l *Payloads) Each(dir string, fn func(e *spool.Entry) error) error {
 		fmt.Fprint(l.Words, l.Strangers())
 	}
 	return l.missing(l.found, "payload waits as", "spool ls")
+}
+
+// complete replaces the beginnings of batch ids in l.IDs by the ids of the payloads in the spool folder
+// dir that begin like that and have not ended. One that several batches have is an error of usage; one
+// that none has stays as it is.
+func (l *Payloads) complete(dir string) error {
+	if len(l.IDs) == 0 {
+		return nil
+	}
+	begins := make([]map[string]bool, len(l.IDs)) // of each the ids
+	for i, id := range l.IDs {
+		if id == "" {
+			return errNoID
+		}
+		begins[i] = make(map[string]bool)
+	}
+	err := spool.List(dir, func(e spool.Entry) error {
+		if e.Payload == nil || l.Ended != nil && l.Ended(e.Payload.ID) {
+			return nil
+		}
+		for i, id := range l.IDs {
+			if full := e.Payload.ID.String(); strings.HasPrefix(full, strings.ToLower(id)) {
+				begins[i][full] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ids := slices.Clone(l.IDs) // the caller's are left as they are
+	for i, all := range begins {
+		switch names := slices.Sorted(maps.Keys(all)); {
+		case len(names) > 1:
+			return ambiguous(ids[i], names)
+		case len(names) == 1:
+			ids[i] = names[0]
+		}
+	}
+	l.IDs = ids
+	return nil
+}
+
+var errNoID = exit.Usagef("a BATCH is empty; the IDs are those of: kusto-agent spool ls")
+
+// ambiguous returns an error of usage: the batches all begin with id.
+func ambiguous(id string, all []string) error {
+	return exit.Usagef("several batches begin with %s: %s; give more of it", id, console.Shortened(strings.Join(all, ", "), 200))
 }
 
 // List prints the selected payloads of a spool folder: one per line, as JSON, or with l.Summary as
@@ -295,12 +346,15 @@ func Plain(p *record.Payload) ([]byte, error) {
 // records (at most first). id is its batch id or the beginning of it, of one batch only. why
 // returns the reason why payloads for a route wait; it may return "".
 func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) string) error {
+	if id == "" {
+		return errNoID
+	}
 	var found *spool.Entry
 	err := spool.List(dir, func(e spool.Entry) error {
 		switch {
 		case e.Payload == nil || !strings.HasPrefix(e.Payload.ID.String(), strings.ToLower(id)):
 		case found != nil && found.Payload.ID != e.Payload.ID:
-			return exit.Usagef("several batches begin with %s; give more of it", id)
+			return ambiguous(id, []string{found.Payload.ID.String(), e.Payload.ID.String()})
 		default:
 			found = &e // of several copies of a batch the newest, which comes last
 		}

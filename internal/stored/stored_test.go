@@ -106,6 +106,17 @@ func TestFilterOfPayloads(t *testing.T) {
 	if got := chosen(t, dir, Filter{}, func(id record.BatchID) bool { return id[0] != 4 }); got != "4" {
 		t.Errorf("without those that have ended: %s", got)
 	}
+	f("beginnings of IDs", "15", Filter{IDs: []string{payload(5, true).ID.String()[:2], strings.ToUpper(payload(1, true).ID.String()[:8])}})
+	for id, says := range map[string]string{"": "a BATCH is empty", "0": "several batches begin with 0: " + payload(0, false).ID.String() + ", " + payload(1, false).ID.String()} {
+		l := Payloads{Filter: Filter{IDs: []string{payload(5, true).ID.String(), id}}}
+		if err := l.Each(dir, func(*spool.Entry) error { t.Errorf("%q chooses", id); return nil }); codeOf(err) != exit.Usage || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	alone := func(id record.BatchID) bool { return id[0] != 4 }
+	if got := chosen(t, dir, Filter{IDs: []string{"0"}}, alone); got != "4" {
+		t.Errorf("of those that have not ended: %s", got)
+	}
 	missing := Payloads{Filter: Filter{IDs: []string{"none", payload(1, true).ID.String()}}}
 	if err := missing.Each(dir, func(*spool.Entry) error { return nil }); codeOf(err) != exit.Failed || !strings.Contains(err.Error(), "waits as none;") {
 		t.Errorf("an ID that is not there: %v", err)
@@ -172,7 +183,8 @@ func TestInspect(t *testing.T) {
 		"why       it was sent 1 time and not accepted", "ranges    input in1, file 0000000000000005, generation 1, bytes 100 to 119", "the first 1 record of 2:\n{\"n\":1}\n")
 	f(payload(0, false).ID.String(), "why       it was not sent yet")
 	f("03", "why       it has ended, and goes with its segment")
-	f("0", "several batches begin with 0")
+	f("0", "several batches begin with 0: 00")
+	f("", "a BATCH is empty")
 	f("ff", "no payload ff in ")
 	var b bytes.Buffer
 	l := Payloads{Out: outTo(&b), Now: now, JSON: true}

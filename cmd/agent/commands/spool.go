@@ -38,7 +38,8 @@ func spoolListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [BATCH…]",
 		Short: "List the payloads in the spool, oldest first",
-		Long: "List the payloads in the spool, oldest first, whether the agent runs or not.\n" +
+		Long: "List the payloads in the spool, oldest first, whether the agent runs or not. BATCH is an id, or the beginning of one\n" +
+			"payload's id, here and in the other commands.\n" +
 			"Payloads that were delivered or given up are left out as the journal knows them. With --dir, which has no journal,\n" +
 			"they stay in the list until their segment is removed.\n" +
 			"The exit code is 1 if something in the spool is damaged.",
