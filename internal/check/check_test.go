@@ -100,7 +100,7 @@ func TestAs(t *testing.T) {
 	if err := look(); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-	if _, err := FindService(t.Context(), "no such user"); err == nil || !strings.Contains(err.Error(), "no such user") {
+	if _, err := FindService(t.Context(), "no such user"); err == nil || !strings.Contains(err.Error(), `--user "no such user": this machine has no such user; name the one`) {
 		t.Errorf("an unknown user: %v", err)
 	}
 }

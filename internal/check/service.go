@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,8 +57,11 @@ func FindService(ctx context.Context, name string) (Service, error) {
 	}
 	u, err := user.Lookup(who)
 	if err != nil {
+		if unknown := user.UnknownUserError(""); name != "" && errors.As(err, &unknown) {
+			return s, fmt.Errorf("--user %q: this machine has no such user; name the one that the agent runs as, or leave the flag out", name)
+		}
 		if name != "" {
-			return s, fmt.Errorf("look up user: %w", err)
+			return s, fmt.Errorf("--user %q: look up the user: %w", name, err)
 		}
 		return s, nil
 	}

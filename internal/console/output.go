@@ -76,7 +76,7 @@ func (o Output) End(err error) error {
 	if errors.Is(err, syscall.EPIPE) && !errors.As(err, &ended) {
 		return nil
 	}
-	return exit.Reading(err)
+	return exit.Default(exit.Failed, err)
 }
 
 // Say tells a person something on stderr. Nothing in it can steer a terminal.

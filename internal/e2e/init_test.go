@@ -70,6 +70,7 @@ func TestInitFlags(t *testing.T) {
 	f(64, "--database: database", "--cluster", s.url, "--database", "a/b")
 	f(64, "--cluster: ", "--cluster", "https://ingest-c.westeurope.kusto.windows.net")
 	f(64, "no such file", "nothing.json")
+	f(64, `--output "nodir/x.yaml": there is no folder "nodir"; make it, or name another file`, "--output", "nodir/x.yaml")
 	f(64, "is a folder; name a file in it as the sample, or give --path", s.dir)
 	all := []string{"--cluster", "https://c.westeurope.kusto.windows.net", "--database", "My logs", "--path", "/srv/app/*.json", "--tenant", "t", "--client-id", "true"}
 	f(64, `--auth: "magic" is no way to sign in; want one of auto, client_secret`, append(all, "--auth", "magic")...)

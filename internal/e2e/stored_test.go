@@ -116,6 +116,12 @@ func TestQuarantineLs(t *testing.T) {
 	_, words = s.show(1, "quarantine", "show", "1:4", "--config", config)
 	s.is(words, `no record "1:4" in DIR/state/quarantine; the IDs are those of: kusto-agent quarantine ls`)
 
+	s.show(0, "quarantine", "export", "--to", "exported", "--config", config)
+	_, words = s.show(1, "quarantine", "export", "--to", "exported", "--config", config)
+	s.is(words, `--to: "exported" is there already, and is not overwritten; name another, or remove it`)
+	_, words = s.show(1, "quarantine", "export", "--to", "nodir/x", "--config", config)
+	s.is(words, `--to "nodir/x": there is no folder "nodir"; make it, or name another file`)
+
 	_, words = s.show(64, "quarantine", "ls", "--reason", "none")
 	s.is(words, `--reason "none": want too_long, malformed, refused or grown`)
 }

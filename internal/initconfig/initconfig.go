@@ -47,6 +47,11 @@ func (c *Answers) Run(out console.Output) error {
 	if _, err := os.Lstat(c.Output); err == nil && c.Output != "-" && !c.Force {
 		return exit.With(exit.Usage, fmt.Errorf("%q is there already; overwrite it with --force, or name another file with --output", c.Output))
 	}
+	if folder := filepath.Dir(c.Output); c.Output != "-" {
+		if info, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+			return exit.Usagef("--output %q: there is no folder %q; make it, or name another file", c.Output, folder)
+		}
+	}
 	if err := c.which(); err != nil {
 		return exit.With(exit.Usage, err)
 	}

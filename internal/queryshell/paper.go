@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -117,10 +119,26 @@ func (p *Paper) begin() error {
 		p.file, err = os.CreateTemp(filepath.Dir(p.Output), "."+filepath.Base(p.Output)+"-*") // its mode is 0600
 	}
 	if err != nil {
-		return exit.With(exit.Failed, err)
+		return p.cannotWrite(err)
 	}
 	p.to, p.out.Writer = p.file, bufio.NewWriter(p.file)
 	return nil
+}
+
+// cannotWrite returns err, of making the output file, with an exit code. It names the file that was
+// asked for, not the temporary one.
+func (p *Paper) cannotWrite(err error) error {
+	var at *fs.PathError
+	folder := filepath.Dir(p.Output)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return exit.Usagef("--output %q: there is no folder %q; make it, or name another file", p.Output, folder)
+	case errors.Is(err, syscall.ENOTDIR):
+		return exit.Usagef("--output %q: %q is no folder; name another file", p.Output, folder)
+	case errors.As(err, &at):
+		err = fmt.Errorf("--output %q: no file can be made in %q: %w; name another file", p.Output, folder, at.Err)
+	}
+	return exit.With(exit.Failed, err)
 }
 
 // end writes what is buffered and closes the output file, if there is one. If err, the error of the

@@ -120,6 +120,15 @@ func TestOutputFile(t *testing.T) {
 	if st, err := os.Stat(path); err != nil || st.Mode().IsRegular() {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
+	for name, says := range map[string]string{"nodir/x.csv": "there is no folder ", "x/y.csv": "is no folder; name another file"} {
+		if err := os.WriteFile(filepath.Join(dir, "x"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.Join(dir, name)
+		if err := (&Paper{Output: name}).begin(); err == nil || !strings.HasPrefix(err.Error(), "--output \""+name+"\": ") || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if err := (&Paper{Output: dir}).begin(); err == nil {
 		t.Error("it takes a folder")
 	}

@@ -171,7 +171,7 @@ func (l *Records) Export(dir, to string) (err error) {
 	if to != "" {
 		f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return exit.With(exit.Failed, err)
+			return cannotMake(to, err)
 		}
 		out = console.Output{Writer: bufio.NewWriterSize(f, 256<<10)}
 		defer func() {

@@ -506,7 +506,20 @@ func writeNew(path string, body []byte) error {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return exit.With(exit.Failed, err)
+		return cannotMake(path, err)
 	}
 	return nil
+}
+
+// cannotMake returns err, of making a file of --to or writing it, with an exit code and with what to do.
+func cannotMake(path string, err error) error {
+	switch folder := filepath.Dir(path); {
+	case errors.Is(err, fs.ErrExist):
+		err = fmt.Errorf("--to: %q is there already, and is not overwritten; name another, or remove it", path)
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("--to %q: there is no folder %q; make it, or name another file", path, folder)
+	default:
+		err = fmt.Errorf("write to --to: %w", err)
+	}
+	return exit.With(exit.Failed, err)
 }

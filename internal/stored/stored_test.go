@@ -140,6 +140,10 @@ func TestExportOfPayloads(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "out")
 	l = Payloads{Out: outTo(&b)}
 	must(t, l.Export(dir, to))
+	again := Payloads{Out: outTo(&b)}
+	if err := again.Export(dir, to); codeOf(err) != exit.Failed || !strings.Contains(err.Error(), ".json\" is there already, and is not overwritten; name another") {
+		t.Errorf("a second export: %v", err)
+	}
 	names, _ := filepath.Glob(to + "/*.json")
 	text, err := os.ReadFile(filepath.Join(to, payload(5, true).ID.String()+".json"))
 	if len(names) != 6 || string(text) != "{\"n\":5}\n{\"more\":5}\n" || err != nil {
