@@ -271,6 +271,10 @@ func TestUsage(t *testing.T) {
 	f(0, "kusto-agent", "version")
 	f(0, runtime.GOOS+"/"+runtime.GOARCH, "version")
 	f(0, `{"version":"`, "version", "--json")
+	flag, command := s.launch("--version").want(0), s.launch("version").want(0)
+	if flag.out.text() != command.out.text() || strings.TrimSpace(flag.log.text()) != "" {
+		t.Errorf("--version prints %q and says %q, version prints %q", flag.out.text(), flag.log.text(), command.out.text())
+	}
 	f(0, "run", "help")
 	f(0, "--once", "run", "--help")
 	f(0, "Usage", "--help")

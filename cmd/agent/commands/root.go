@@ -56,6 +56,12 @@ func Root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	var text strings.Builder
+	if err := version.Of().Write(&text); err == nil { // a Builder never fails
+		root.Version = text.String()
+	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.Flags().Bool("version", false, "print what the command version prints")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plainFlagError(err) })
 	root.AddCommand(runCommand(), demoCommand(), emulatorCommand(), statusCommand(), topCommand(), previewCommand(), versionCommand())
 	root.AddCommand(auditCommand(), filesCommand(), tapCommand(), spoolCommand(), quarantineCommand(), queryCommand(), mgmtCommand())
