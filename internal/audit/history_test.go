@@ -444,7 +444,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(strings.Fields(b.String()), " ")
-	for _, want := range []string{"1 range of the journal cannot", "2 ranges of the spool cannot", "3 lines of quarantine cannot"} {
+	for _, want := range []string{"1 range of the journal cannot be read; this report lacks what it recorded.", "2 ranges of the spool cannot be read; this report lacks what they recorded.", "3 lines of quarantine cannot"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}

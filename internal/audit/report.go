@@ -369,7 +369,7 @@ var fixes = map[Problem]string{
 	Forgotten:  "put the file back and start the agent, and raise forget_after",
 	Vanished:   "put the file back, or start the agent: it looks for it in other folders too",
 	Discarded:  "raise spool.max_size or spool.max_age, or set spool.when_full to block",
-	GivenUp:    "nothing, somebody decided so with spool rm or quarantine rm; to have them after all, send their file again",
+	GivenUp:    "no action needed: removed on purpose by `spool rm` or `quarantine rm`; to deliver them, send the file again",
 	Doubled:    "remove the doubles in the query: kusto-agent audit --against-table prints a function for it",
 	Unsure:     "nothing is missing; to see which are stored twice: kusto-agent audit --against-table",
 	Refused:    "see why: kusto-agent quarantine ls",

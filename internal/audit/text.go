@@ -171,7 +171,11 @@ func (p *printer) speak(r *Report) {
 		noun, where string
 	}{{r.Unread, "range", "the journal"}, {r.BadRest, "range", "the spool"}, {r.BadLine, "line", "quarantine"}} {
 		if x.n > 0 {
-			p.wrapped("", fmt.Sprintf("%s of %s cannot be read: what only they tell is not in this report.", counted(int64(x.n), x.noun), x.where))
+			they := "they"
+			if x.n == 1 {
+				they = "it"
+			}
+			p.wrapped("", fmt.Sprintf("%s of %s cannot be read; this report lacks what %s recorded.", counted(int64(x.n), x.noun), x.where, they))
 		}
 	}
 }

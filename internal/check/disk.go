@@ -77,7 +77,7 @@ func mayKeep(dir string) error {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return unix.ENOTDIR
 	case slices.Contains([]int64{unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC}, int64(disk.Type)):
-		return errors.New("what is there is of the kernel's making, and on no disk")
+		return errors.New("this is a kernel file system (such as /proc), not a disk")
 	}
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }

@@ -116,7 +116,7 @@ func TestAPersonChangesWhatIsKept(t *testing.T) {
 			// Two are given up, those left are moved to the cluster that answers. The sender
 			// may have one in hand as a probe: then it is asked for again.
 			_, words := s.show(64, "spool", "rm", "--input", "far", "--config", config)
-			if !strings.Contains(words, "say --yes") {
+			if !strings.Contains(words, "add --yes") {
 				t.Errorf("without a person it says %s", words)
 			}
 			var gone custody.Removed

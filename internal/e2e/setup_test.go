@@ -254,7 +254,7 @@ func TestSetupWaits(t *testing.T) {
 	s.show(77, "setup", "--config", s.path("agent.yaml"))
 	fault(emulator.Fault{Status: 400, Code: "BadRequest_EntityNotFound", Message: "x"})
 	_, words = s.show(1, "setup", "--config", s.path("agent.yaml"), "--wait", "10ms")
-	if !strings.Contains(words, "it was not visible within 10ms; a second run of setup continues") {
+	if !strings.Contains(words, "the service did not see the changes within 10ms; run setup again to continue") {
 		t.Errorf("it says %s", words)
 	}
 }

@@ -60,10 +60,12 @@ func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, erro
 	// A copy with a byte to spare: Scan may change the data and write a newline behind it.
 	scan.Scan(append(bytes.Clone(r.Data), 0)[:len(r.Data)], r.Offset, true, 0, c)
 	switch {
+	case len(c.Rejected) > 0 && c.Rejected[0].Reason == record.TooLong:
+		return nil, fmt.Errorf("rejected by max_record_size of its input: %s", c.Rejected[0].Message)
 	case len(c.Rejected) > 0:
-		return nil, fmt.Errorf("its input does not take it: %s", c.Rejected[0].Message)
+		return nil, fmt.Errorf("rejected by its input: %s", c.Rejected[0].Message)
 	case c.Long:
-		return nil, errors.New("it is longer than max_record_size")
+		return nil, errors.New("rejected by max_record_size of its input")
 	case c.Records == 0:
 		return nil, errors.New("the rules of its input leave it out now")
 	case c.Consumed < len(r.Data):

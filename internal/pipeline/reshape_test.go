@@ -25,6 +25,7 @@ inputs:
   - {name: parsed, table: P, paths: [/x/p.log], format: JSON, mapping: m, parse: logfmt, drop: [{member: level, match: debug}]}
   - {name: csv, table: C, paths: [/x/c.csv], header: skip}
   - {name: wide, table: W, paths: [/x/w.log], encoding: utf-16le}
+  - {name: short, table: S, paths: [/x/s.log], max_record_size: 5B}
 `
 	cfg, err := config.Parse("agent.yaml", []byte(text), os.LookupEnv, config.Options{})
 	if err != nil {
@@ -58,6 +59,7 @@ inputs:
 	f("parsed", record.JSON, 3, "level=debug msg=hello\n", "error: the rules of its input leave it out now")
 	f("csv", record.CSV, 0, "a,\"b\nc\",d\n", "a,\"b\nc\",d\n")
 	f("wide", record.TXT, 2, "h\x00i\x00\n\x00", "hi\n")
+	f("short", record.TXT, 2, "123456\n", "error: rejected by max_record_size of its input: longer than 5 bytes")
 	f("gone", record.JSON, 0, "as it was", "as it was")
 	f("plain", record.TXT, 0, "as it was", "as it was") // its input had another format then
 }

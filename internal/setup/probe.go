@@ -87,7 +87,7 @@ func (s *Setup) gaveUp(p *inputPlan, err error, last *kusto.Error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return exit.With(exit.Failed, errors.New("stopped"))
 	}
-	console.Say("%s: it was not visible within %v; a second run of setup continues", p.in.Name, s.Wait)
+	console.Say("%s: the service did not see the changes within %v; run setup again to continue", p.in.Name, units.Duration(s.Wait))
 	if last == nil {
 		return exit.Silently(exit.Failed)
 	}

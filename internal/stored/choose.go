@@ -96,7 +96,7 @@ func Confirm(in io.Reader, w io.Writer, question string, yes bool) error {
 	}
 	a := console.NewAsker(in, w)
 	if !a.On {
-		return exit.Usagef("nobody is there to be asked: say --yes, or run it on a terminal")
+		return exit.Usagef("stdin is not a terminal, so confirmation is not possible: add --yes")
 	}
 	answer := ""
 	if err := a.Value(&answer, question+" yes or no", "no", false, func(s string) error {

@@ -133,7 +133,7 @@ func (f *Filter) Strangers() (text string) {
 		names := slices.Sorted(maps.Keys(there))
 		for _, a := range asked {
 			if !slices.ContainsFunc(names, func(name string) bool { return is(name, a) }) {
-				text += fmt.Sprintf("--%s %q: nothing of it is there; there is something of %s\n", flag, a, console.Shortened(strings.Join(names, ", "), 200))
+				text += fmt.Sprintf("--%s %q: no entries match; available: %s\n", flag, a, console.Shortened(strings.Join(names, ", "), 200))
 			}
 		}
 	}

@@ -291,7 +291,7 @@ func TestStrangers(t *testing.T) {
 	}
 	f("", Filter{})
 	f("", Filter{Inputs: []string{"in0", "in1"}, Tables: []string{"T1", "D.T0"}})
-	f("--input \"in\": nothing of it is there; there is something of in0, in1\n--table \"E.T0\": nothing of it is there; there is something of D.T0, D.T1\n",
+	f("--input \"in\": no entries match; available: in0, in1\n--table \"E.T0\": no entries match; available: D.T0, D.T1\n",
 		Filter{Inputs: []string{"in", "in1"}, Tables: []string{"T0", "E.T0"}})
 }
 

@@ -57,7 +57,7 @@ func quarantineListCommand() *cobra.Command {
 		},
 	}
 	k.reads(cmd, "quarantine")
-	cmd.Flags().BoolVar(&k.json, "json", false, "print the lines that lie there, as JSON that no terminal is steered by")
+	cmd.Flags().BoolVar(&k.json, "json", false, "print the stored JSON lines, with control characters escaped")
 	k.chooses(cmd, "records")
 	return cmd
 }
@@ -81,7 +81,7 @@ func quarantineShowCommand() *cobra.Command {
 		},
 	}
 	k.reads(cmd, "quarantine")
-	cmd.Flags().BoolVar(&k.json, "json", false, "print the line as it lies there, with the reason and the place of the record")
+	cmd.Flags().BoolVar(&k.json, "json", false, "print the stored JSON line, with the reason and the place of the record")
 	return cmd
 }
 
@@ -113,7 +113,7 @@ func quarantineExportCommand() *cobra.Command {
 		},
 	}
 	k.reads(cmd, "quarantine")
-	cmd.Flags().BoolVar(&k.json, "json", false, "write the lines that lie there, with the reasons and the places of the records")
+	cmd.Flags().BoolVar(&k.json, "json", false, "write the stored JSON lines, which have reasons and places of the records, with control characters escaped")
 	cmd.Flags().StringVar(&to, "to", "", "write to this new `file`")
 	k.chooses(cmd, "records")
 	return cmd

@@ -21,7 +21,7 @@ func queryCommand() *cobra.Command {
 		"Run queries and print what they give. The text is the argument, or that of --file or stdin, in which several\n"+
 			"queries are separated by semicolons or blank lines; a let statement goes before every query of its block.\n"+
 			"On a terminal without a text it opens a session. With --cluster https://… no configuration is needed.\n"+
-			"It is made read-only on the service with --read-only. Ctrl-C stops it there too.")
+			"With --read-only the service rejects changes. Ctrl-C stops the query there too.")
 	cmd.Flags().BoolVar(&q.V1, "v1", false, "ask by the first version of the interface, not the second")
 	cmd.Flags().BoolVar(&q.Query.Get, "get", false, "ask by GET, not by POST")
 	return cmd
@@ -33,7 +33,7 @@ func mgmtCommand() *cobra.Command {
 		"Run management commands, such as '.show tables', and print what they give. The text is the argument, or that\n"+
 			"of --file or stdin, in which several commands are separated by semicolons or blank lines. On a terminal without\n"+
 			"a text it opens a session. With --cluster https://… no configuration is needed.\n"+
-			"Whatever the identity may do is done, unless --read-only is given.")
+			"Commands run with all rights of the identity. With --read-only the service rejects changes.")
 }
 
 // askingCommand returns a command that runs the shell a, with the flags that query and mgmt have in
@@ -63,7 +63,7 @@ func askingCommand(a *queryshell.Shell, use, short, long string) *cobra.Command 
 	f.StringVar(&a.Query.RequestID, "request-id", "", "the `id` of the request, for logs of the service (default: one is made)")
 	f.StringVar(&a.Query.App, "app", "", "the `name` of the application that the service notes (default: that of the configuration, or kusto-agent)")
 	f.StringVar(&a.Query.User, "user", "", "the `name` of the user that the service notes (default: that of the configuration)")
-	f.BoolVar(&a.Query.ReadOnly, "read-only", false, "have the service refuse what would change something")
+	f.BoolVar(&a.Query.ReadOnly, "read-only", false, "have the service reject changes")
 	f.BoolVar(&a.Query.TextProperties, "text-properties", false, "send the properties as text, as older clients do")
 	return cmd
 }
