@@ -214,12 +214,15 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	if path != "" {
 		gone.Now = filepath.Base(path)
 	}
+	if isLink := finder.IsLink(was.info.Path); path != "" && isLink && (was.info.Real == "" || was.info.Real == path) { // it was not renamed
+		gone.Name, gone.Replaced, gone.Kept = gone.Now, false, finder.Leads(was.info.Path) != path
+	}
 	if !was.since.IsZero() {
 		gone.Seen = was.since.UnixNano()
 	}
 	var found []sibling
 	hasName := gone.Names()
-	for _, e := range w.Beginning(filepath.Clean(dir), rotation.Stem(old)) {
+	for _, e := range w.Beginning(filepath.Clean(dir), gone.Prefix()) {
 		if s := (sibling{in: in, path: dir + e.Name}); e.Type.IsRegular() && hasName(e.Name) && d.isUnread(gone, hasName, &s) {
 			found = append(found, s)
 		}

@@ -51,11 +51,10 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	if is == identity.Continuation { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
-		moved := filepath.Dir(p.path) != filepath.Dir(info.Path)
 		if k.left.unseen {
 			info.Birth = p.st.mtime // a copy: the file was truncated, and may have been so again
 		}
-		if k.left.unseen || moved {
+		if k.left.unseen || fateOf(k.reader, k.left, k.truncated) == identity.Past { // it shows the form of their names
 			in.rotated = append(in.rotated, rotated{info: info, at: p.path})
 			t.rescanSoon()
 		}

@@ -22,6 +22,9 @@ type Gone struct {
 	// Replaced says that its path is a link which leads elsewhere by now, and that no pattern matches
 	// Name where it led: the file that was made last there still has that name.
 	Replaced bool
+	// Kept says that the file has its name still: its path was a link to it, which leads elsewhere by
+	// now. Others to which the link led have names of the same form.
+	Kept bool
 }
 
 // Beside is a file in the folder of one that is gone.
@@ -104,13 +107,38 @@ func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
 // Names returns a function that reports whether rotation may have given a file this name.
 func (g Gone) Names() func(name string) bool {
 	is := rotatedFrom(g.Name)
-	if g.Now != "" {
+	switch {
+	case g.Kept:
+		is = alike(g.Name)
+	case g.isStamped():
+		is = stamped.MatchString
+	case g.Now != "":
 		is = like(g.Name, g.Now)
 	}
 	if !g.Replaced {
 		return is
 	}
 	return func(name string) bool { return name == g.Name || is(name) }
+}
+
+// stamped is what multilog, svlogd and s6-log call the files that they rotate: a time in TAI64N, and
+// whether all of the file is on the disk.
+var stamped = regexp.MustCompile(`^@[0-9a-f]{24}\.[stu]$`)
+
+// isStamped reports whether the file is one that such a program has written, or may be.
+func (g Gone) isStamped() bool {
+	return g.Name == "current" && (g.Now == "" || stamped.MatchString(g.Now))
+}
+
+// Prefix is what all names begin with that Names returns true for.
+func (g Gone) Prefix() string {
+	switch {
+	case g.Kept:
+		return g.Name[:min(len(g.Name), max(strings.IndexAny(g.Name, "0123456789"), 0))]
+	case g.isStamped():
+		return "@"
+	}
+	return Stem(g.Name)
 }
 
 // IsPacked reports whether a file is compressed by its name.
@@ -143,6 +171,16 @@ func like(old, now string) func(name string) bool {
 	}
 }
 
+// alike returns a function that reports whether a name differs from old only in its numbers. If old has
+// none, the function returns false for all names.
+func alike(old string) func(name string) bool {
+	form := formOf(old)
+	if !strings.Contains(form, "0") {
+		return func(string) bool { return false }
+	}
+	return func(name string) bool { return name != old && formOf(Plain(name)) == form }
+}
+
 // numbered is what rotation puts behind a name: a number, a date or a time.
 var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
 
@@ -169,18 +207,22 @@ func rotatedFrom(old string) func(name string) bool {
 	}
 }
 
-// formOf returns a name with each number replaced by one zero.
+// formOf returns a name with each number replaced by one zero, or by two if it has the digits of a date.
 func formOf(name string) string {
 	var b strings.Builder
-	digits := false
+	digits := 0
 	for _, c := range []byte(name) {
-		isDigit := '0' <= c && c <= '9'
-		if !isDigit {
+		if c < '0' || c > '9' {
 			b.WriteByte(c)
-		} else if !digits {
+			digits = 0
+			continue
+		}
+		if digits++; digits == 1 || digits == dateDigits {
 			b.WriteByte('0')
 		}
-		digits = isDigit
 	}
 	return b.String()
 }
+
+// dateDigits is how many digits a date has at least.
+const dateDigits = 8

@@ -15,15 +15,25 @@ func TestNames(t *testing.T) {
 			if is(name) != want {
 				t.Errorf("%+v: %s: %v", g, name, !want)
 			}
+			if want && !strings.HasPrefix(name, g.Prefix()) {
+				t.Errorf("%+v: %s does not begin with %q", g, name, g.Prefix())
+			}
 		}
 	}
 	f(Gone{Name: "a.log"}, map[string]bool{"a.log.1": true, "a.log-20260101": true, "a.log.2.gz": true, "a.log": false, "a.log.old": false, "b.log.1": false,
 		"a-20260101.log": true, "a.2026-01-01.log.gz": true, "a-20260101-1767225600.log": true, "a-2.log": false, "a-2026.log": false,
 		"a-20260101.txt": false, "a-b20260101.log": false, "b-20260101.log": false})
 	f(Gone{Name: "a.log", Now: "a-2026.log"}, map[string]bool{"a-2027.log": true, "a-2026.log": false, "a-x.log": false, "b-2027.log": false, "a-2027.log.gz": true, "a.log": false})
+	f(Gone{Name: "a.log", Now: "a-20260101.log"}, map[string]bool{"a-20260102.log": true, "a-2.log": false, "a-20260102-1767225600.log": false})
+	f(Gone{Name: "a.log", Now: "a.log.9"}, map[string]bool{"a.log.10": true, "a.log.20260101": false})
 	f(Gone{Name: "a.1", Now: "a.2"}, map[string]bool{"a.3": false}) // nothing but its own form
 	f(Gone{Name: "a.log", Now: "a.log.2.gz"}, map[string]bool{"a.log.1": true})
 	f(Gone{Name: "a.log", Now: "a.log.2"}, map[string]bool{"a.log.1.gz": true, "a.log.1.zst": true, "a.log.1.xz": false})
+	f(Gone{Name: "current"}, map[string]bool{"@40000000692a1b2c0a1b2c3d.s": true, "@40000000692a1b2c0a1b2c3d.u": true, "@40000000692a1b2c.s": false, "state": false, "lock": false, "current": false})
+	f(Gone{Name: "current", Now: "@40000000692a1b2c0a1b2c3d.s"}, map[string]bool{"@40000000692b1b2c0a1b2c3d.s": true, "current.1": false})
+	f(Gone{Name: "current", Now: "current.1"}, map[string]bool{"current.2": true, "@40000000692b1b2c0a1b2c3d.s": false})
+	f(Gone{Name: "app-1.log", Now: "app-1.log", Kept: true}, map[string]bool{"app-2.log": true, "app-1.log": false, "app-x.log": false, "web-2.log": false, "app-3.log.gz": true})
+	f(Gone{Name: "app.log", Now: "app.log", Kept: true}, map[string]bool{"app-2.log": false, "app.log.1": false})
 	f(Gone{Name: "a.log", Replaced: true}, map[string]bool{"a.log.1": true, "a.log": true, "b.log": false})
 }
 
