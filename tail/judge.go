@@ -38,7 +38,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 			return nil, place{}, identity.Undecided
 		case v != identity.Own && (k == nil || o.position > k.position):
 			k, upTo, is = o, at, v
-		case v == identity.Own && f.Content.Agrees():
+		case v == identity.Own && (f.Content.Agrees() || o.goesOnAfter(p.facts)):
 			like = o
 		}
 	}
@@ -124,6 +124,17 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 		}
 	}
 	return identity.Differs, place{}
+}
+
+// goesOnAfter reports whether a compressed file seems to hold the beginning of k, which goes on: it was
+// compressed while somebody still wrote to it. That proves too little to leave the file out.
+func (k *known) goesOnAfter(x *archive.Facts) bool {
+	for _, p := range slices.Backward(k.trail) {
+		if p.offset <= x.Size {
+			return agreement(x, p, identity.Part) == identity.Part
+		}
+	}
+	return false
 }
 
 // agreement compares the hash of a compressed file at the offset of p with that of p.
