@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -11,7 +12,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +33,14 @@ import (
 // raceDetector says that the tests run with the race detector, which makes them slow.
 var raceDetector bool
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has more tests run at once than there are processors: most of them wait for files.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0)))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds how long a test waits for what must happen. It decides
 // nothing but when a failure is told.

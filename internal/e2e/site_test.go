@@ -255,7 +255,7 @@ func (s *site) awaitHits(script *emulator.Script, n int) {
 func (s *site) killHeld(p *process, script *emulator.Script) {
 	s.t.Helper()
 	p.kill()
-	ctx, cancel := s.waiting()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline) // s.waiting ends with the agent
 	defer cancel()
 	if err := script.WaitLeft(ctx); err != nil {
 		s.t.Fatal("the server has not seen that the agent was killed")
