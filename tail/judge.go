@@ -218,8 +218,8 @@ func (in *input) isCommon(k *known) bool {
 func (in *input) isSuperseded(k *known, mtime int64) bool {
 	first, born := k.info.Info().First, k.node().birth
 	return !in.byNode.has(k) || born > 0 && some(in.known.All(), func(o *known) bool {
-		at := o.node().birth
-		return born < at && at < mtime && o.info.Info().First == first
+		at, info := o.node().birth, o.info.Info()
+		return born < at && at < mtime && info.First == first && in.Reads(info.Path) // else it was never read at first
 	})
 }
 

@@ -99,11 +99,8 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st status, ho
 	if p.scan != d.scans.no {
 		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
 	}
-	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one is killed
+	if gone && first != path { // it is wanted though no pattern matches it
 		p.first, in.behind[st.node] = first, stray{path, first}
-		if in.byNode.get(st.node) == nil {
-			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size})
-		}
 	}
 	p.barred = gone && (never || in.Excludes(path))
 	p.old = p.old || in.isNew
