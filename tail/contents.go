@@ -56,8 +56,8 @@ func unpacked(f *os.File, st status, size int64) reread.Source {
 
 // openPackedBeside returns a compressed copy of the file that info describes, if one beside it has
 // the same beginning and the bytes of the range x; nil: there is none. The caller closes it.
-func openPackedBeside(info record.FileInfo, x record.Extent) reread.Source {
-	for _, path := range packedBeside(info) {
+func openPackedBeside(in *input, info record.FileInfo, x record.Extent) reread.Source {
+	for _, path := range in.folders.packedBeside(info) {
 		f, st, err := openFile(path)
 		if err != nil {
 			continue

@@ -36,7 +36,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		path, ok := in.folders.findNode(u.info)
 		if !ok && !u.found {
-			path, ok = finder.FindNear(u.info.Path, foundOf(u.info))
+			path, ok = in.folders.FindNear(u.info.Path, foundOf(u.info))
 		}
 		switch {
 		case u.info.Doubted != 0 && ok:
@@ -156,7 +156,9 @@ type rotated struct {
 	info  record.FileInfo
 	since time.Time // it was at its path at that time; zero: nobody knows
 	looks int       // that were taken beside it
-	at    string    // where a compressed copy of what it held is; empty: the file itself is looked for
+
+	deleted bool   // no name of it is left, as far as is known
+	at      string // where a compressed copy of what it held is; empty: the file itself is looked for
 }
 
 // mostLooks is how often is looked beside a file: names can change under the eyes
@@ -170,7 +172,7 @@ func (d *discovery) findRotated(in *input) {
 	for _, g := range take(d.Tailer, &in.rotated) {
 		path := g.at
 		if path == "" {
-			path = in.whereIs(g.info)
+			path = in.whereIs(g)
 		}
 		if path != g.info.Path {
 			d.findSiblings(in, w, g, path)
@@ -182,12 +184,12 @@ func (d *discovery) findRotated(in *input) {
 	}
 }
 
-// whereIs returns where a file is now, in its folder or in one beside or below that; empty: it was not
-// found.
-func (in *input) whereIs(info record.FileInfo) string {
-	path, ok := in.folders.findNode(info)
-	if !ok {
-		path, _ = finder.FindNear(info.Path, foundOf(info))
+// whereIs returns where a rotated file is now, in its folder or in one beside or below that; empty: it
+// was not found.
+func (in *input) whereIs(g rotated) string {
+	path, ok := in.folders.findNode(g.info)
+	if !ok && !g.deleted {
+		path, _ = in.folders.FindNear(g.info.Path, foundOf(g.info))
 	}
 	return path
 }

@@ -67,7 +67,7 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 		}
 	}
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
-		if z := openPackedBeside(of.info, x); z != nil {
+		if z := openPackedBeside(of.in, of.info, x); z != nil {
 			return z, nil
 		}
 	}
@@ -127,7 +127,7 @@ func secondOf(f *os.File) (dup *os.File) {
 }
 
 // openKnown opens the file of the range x, whose facts are info. With copies, another file with its
-// bytes will do. The errors are those of openSource.
+// bytes will do. The errors are those of reread.Files.Open.
 func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (reread.Source, error) {
 	if info.Packed.Size == 0 {
 		f, err := findSource(in, info, x, copies)

@@ -128,11 +128,11 @@ func (t *Tailer) advance(p *packed) {
 	}
 }
 
-// known returns what is known of a compressed file; nil: nothing is but that it was found, or it is being
-// read, or what is known is of another file with the same inode. The caller holds mu.
+// known returns what is known of a compressed file; nil: nothing is, or it is being read, or what is
+// known is of another file with the same inode. The caller holds mu.
 func (p *packed) known() *known {
 	k := p.in.byNode.get(p.st.node)
-	if k == nil || k.reader != nil || k.info.Info().Doubted != 0 || otherHandle(k.info.Info().Handle, p.handle) {
+	if k == nil || k.reader != nil || otherHandle(k.info.Info().Handle, p.handle) {
 		return nil
 	}
 	return k

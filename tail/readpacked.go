@@ -270,7 +270,7 @@ func (d *discovery) findPacked(in *input) {
 	}
 	strays := slices.Collect(maps.Values(in.behind))
 	d.mu.Unlock()
-	for _, path := range packedBeside(infos...) {
+	for _, path := range in.folders.packedBeside(infos...) {
 		strays = append(strays, stray{path, path})
 	}
 	for _, s := range strays {
@@ -308,20 +308,23 @@ func (d *discovery) meetStray(in *input, s stray) {
 
 // packedBeside returns the compressed files whose names show that they may be copies of the given
 // files, in the folders where those were, and in those to which rotation may move files.
-func packedBeside(infos ...record.FileInfo) (found []string) {
-	folders := make(map[string][]record.FileInfo)
+func (x *folders) packedBeside(infos ...record.FileInfo) (found []string) {
+	were, near := make(map[string][]record.FileInfo), make(map[string][]record.FileInfo)
 	for _, info := range infos {
 		var dirs []string
 		for _, path := range append(info.Paths(), info.First) {
-			for _, dir := range append(finder.Near(filepath.Dir(path)), filepath.Dir(path)) {
-				if !slices.Contains(dirs, dir) {
-					dirs = append(dirs, dir)
-					folders[dir] = append(folders[dir], info)
-				}
+			if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+				were[dir] = append(were[dir], info)
 			}
 		}
 	}
-	for dir, all := range folders {
+	for dir, all := range were {
+		for _, folder := range append(x.Near(dir), dir) {
+			near[folder] = append(near[folder], all...)
+		}
+	}
+	for dir, all := range near {
 		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())

@@ -54,7 +54,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 // prefers the file itself to another one, which counts only with copies. nil: there is none. The
 // caller closes the file.
 func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
-	if path, ok := finder.FindNear(info.Path, foundOf(info)); ok {
+	if path, ok := in.folders.FindNear(info.Path, foundOf(info)); ok {
 		if f, _, err := openFile(path); err == nil {
 			if holds(f, x) == nil {
 				return f

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"kusto-agent/tail/internal/rotation"
 )
 
 // Folders remembers which files are in folders: those of thousands that were renamed
@@ -22,15 +24,15 @@ type folder struct {
 	entry
 	at    time.Time           // before the look
 	nodes map[uint64][]string // names of files by inode
+	dirs  []string            // names of folders
 }
 
 // coarse is how far the clock of a file system may be behind: a tick of the kernel.
 const coarse = 10 * time.Millisecond
 
-// names returns the names of the files in a folder that have this inode, from a stored listing of
-// the folder if that is not changed since. Names are nil if the folder cannot be listed. The caller
-// only reads the slice.
-func (x *Folders) names(dir string, ino uint64) []string {
+// listing returns a folder as it is, by an earlier look if it has not changed since; nil: it cannot be
+// listed. The caller only reads it.
+func (x *Folders) listing(dir string) *folder {
 	st, err := look(dir)
 	if err != nil {
 		return nil
@@ -44,13 +46,22 @@ func (x *Folders) names(dir string, ino uint64) []string {
 		}
 		x.seen.Store(dir, f)
 	}
-	return f.nodes[ino]
+	return f
+}
+
+// names returns the names of the files in a folder that have this inode; nil also if the folder cannot
+// be listed. The caller only reads the slice.
+func (x *Folders) names(dir string, ino uint64) []string {
+	if f := x.listing(dir); f != nil {
+		return f.nodes[ino]
+	}
+	return nil
 }
 
 // Forget empties the cache of listed folders, so that the next scan lists them again.
 func (x *Folders) Forget() { x.seen.Clear() }
 
-// lookInto returns a listing of the regular files of a folder, by inode. st is the entry of the
+// lookInto returns a listing of the regular files of a folder, by inode, and of its folders. st is the entry of the
 // folder, read before. The time in the listing is that before the folder was read.
 func lookInto(dir string, st entry) (*folder, error) {
 	f := &folder{entry: st, at: time.Now(), nodes: make(map[uint64][]string)}
@@ -59,6 +70,9 @@ func lookInto(dir string, st entry) (*folder, error) {
 		return nil, err
 	}
 	for _, e := range entries {
+		if e.IsDir() {
+			f.dirs = append(f.dirs, e.Name())
+		}
 		if !e.Type().IsRegular() {
 			continue
 		}
@@ -114,11 +128,15 @@ const mostNear = 64
 
 // near returns the folders beside dir and in it. A rotated file may have been moved to one in it, or dir
 // may have been renamed.
-func near(dir string) (all []string) {
-	for _, up := range []string{filepath.Clean(dir), filepath.Dir(filepath.Clean(dir))} {
-		entries, _ := os.ReadDir(up) // what cannot be listed counts as empty
-		for _, e := range entries {
-			if folder := filepath.Join(up, e.Name()); e.IsDir() && folder != filepath.Clean(dir) {
+func (x *Folders) near(dir string) (all []string) {
+	dir = filepath.Clean(dir)
+	for _, up := range []string{dir, filepath.Dir(dir)} {
+		f := x.listing(up)
+		if f == nil {
+			continue
+		}
+		for _, name := range f.dirs {
+			if folder := filepath.Join(up, name); folder != dir {
 				all = append(all, folder)
 			}
 		}
@@ -127,27 +145,26 @@ func near(dir string) (all []string) {
 }
 
 // Near returns the folders beside dir and in it, 64 at most: those to which rotation may move files.
-func Near(dir string) []string {
-	all := near(dir)
+func (x *Folders) Near(dir string) []string {
+	all := x.near(dir)
 	return all[:min(len(all), mostNear)]
 }
 
 // FindNear looks for the file n, which was at path, in the folders beside its folder and in it. It must
 // have its old name or, in those that Near returns, one that begins like that. FindNear returns the
 // path where the file is now.
-func FindNear(path string, n Node) (at string, ok bool) {
+func (x *Folders) FindNear(path string, n Node) (at string, ok bool) {
 	dir, base := filepath.Split(path)
-	stem := strings.TrimSuffix(base, filepath.Ext(base))
-	for i, folder := range near(dir) {
+	stem := rotation.Stem(base)
+	for i, folder := range x.near(dir) {
 		if at = filepath.Join(folder, base); n.isAt(at) {
 			return at, true
 		}
 		if stem == "" || i >= mostNear {
 			continue
 		}
-		entries, _ := os.ReadDir(folder)
-		for _, e := range entries {
-			if at = filepath.Join(folder, e.Name()); strings.HasPrefix(e.Name(), stem) && n.isAt(at) {
+		for _, name := range x.names(folder, n.Ino) {
+			if at = filepath.Join(folder, name); strings.HasPrefix(name, stem) && n.isAt(at) {
 				return at, true
 			}
 		}
