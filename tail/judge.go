@@ -111,7 +111,12 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 	case k.truncated.IsZero():
 		return identity.Differs, place{}
 	}
-	// It may be a copy that was made before the last records were written and the file was truncated.
+	return k.beginning(x) // it may be a copy that was made before the last records were written and the file was truncated
+}
+
+// beginning compares the content of a compressed file with the beginning of k, which is longer, up to the
+// last place of its trail that is in the file.
+func (k *known) beginning(x *archive.Facts) (identity.Content, place) {
 	for _, p := range slices.Backward(k.trail) {
 		switch {
 		case p.offset == x.Size:
@@ -129,12 +134,8 @@ func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
 // goesOnAfter reports whether a compressed file seems to hold the beginning of k, which goes on: it was
 // compressed while somebody still wrote to it. That proves too little to leave the file out.
 func (k *known) goesOnAfter(x *archive.Facts) bool {
-	for _, p := range slices.Backward(k.trail) {
-		if p.offset <= x.Size {
-			return agreement(x, p, identity.Part) == identity.Part
-		}
-	}
-	return false
+	content, _ := k.beginning(x)
+	return content.Agrees()
 }
 
 // agreement compares the hash of a compressed file at the offset of p with that of p.

@@ -125,9 +125,8 @@ func (t *Tailer) filesBut(without func(*reader) bool) (files []FileStatus, other
 // isIdle reports whether the status of a reader's file is "idle" and nothing has to be fixed, as
 // statusOf says, at a fraction of its cost. The caller holds mu.
 func (t *Tailer) isIdle(r *reader) bool {
-	notice, _ := t.noticeOf(r)
 	return r.k.position >= r.shown.size && r.k.safe >= r.shown.size && !r.life.IsGone() && !r.life.IsDeleted() &&
-		r.life.Wait() == 0 && r.why() == "" && notice.Fix == ""
+		r.life.Wait() == 0 && r.why() == "" && t.fixOf(r) == ""
 }
 
 // appendPacked adds each compressed file of the input that waits to be read. The caller holds mu.
@@ -140,12 +139,17 @@ func (in *input) appendPacked(files []FileStatus) []FileStatus {
 	return files
 }
 
+// fixOf returns what can be done about a file that cannot be read; empty: it can be. The caller holds mu.
+func (t *Tailer) fixOf(r *reader) string {
+	notice, _ := t.noticeOf(r)
+	return notice.Fix
+}
+
 // statusOf returns the status of a reader's file. The caller holds mu.
 func (t *Tailer) statusOf(r *reader) FileStatus {
-	notice, _ := t.noticeOf(r)
 	f := FileStatus{
 		File: r.k.file(), Path: r.path(), Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: notice.Fix,
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.fixOf(r),
 	}
 	if f.Safe < f.Size && r.arrivals != nil {
 		f.Waits = r.arrivals.of(f.Safe)

@@ -134,7 +134,7 @@ func (g Gone) isStamped() bool {
 func (g Gone) Prefix() string {
 	switch {
 	case g.Kept:
-		return g.Name[:min(len(g.Name), max(strings.IndexAny(g.Name, "0123456789"), 0))]
+		return g.Name[:max(strings.IndexAny(g.Name, "0123456789"), 0)]
 	case g.isStamped():
 		return "@"
 	}
@@ -166,9 +166,8 @@ func like(old, now string) func(name string) bool {
 	if !strings.HasPrefix(now, stem) || !strings.Contains(form, "0") || form == formOf(old) {
 		return func(string) bool { return false }
 	}
-	return func(name string) bool {
-		return strings.HasPrefix(name, stem) && name != now && formOf(Plain(name)) == form
-	}
+	is := ofForm(form, now)
+	return func(name string) bool { return strings.HasPrefix(name, stem) && is(name) }
 }
 
 // alike returns a function that reports whether a name differs from old only in its numbers. If old has
@@ -178,7 +177,13 @@ func alike(old string) func(name string) bool {
 	if !strings.Contains(form, "0") {
 		return func(string) bool { return false }
 	}
-	return func(name string) bool { return name != old && formOf(Plain(name)) == form }
+	return ofForm(form, old)
+}
+
+// ofForm returns a function that reports whether a name, but for one, has a form. The suffix of
+// compression does not count.
+func ofForm(form, but string) func(name string) bool {
+	return func(name string) bool { return name != but && formOf(Plain(name)) == form }
 }
 
 // numbered is what rotation puts behind a name: a number, a date or a time.
