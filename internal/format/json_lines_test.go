@@ -63,6 +63,23 @@ func scanAlike(t *testing.T, one, two *Scanner, text []byte) {
 	}
 }
 
+// scannersOf returns two scanners, of which the second one looks at each record by itself.
+func scannersOf(t testing.TB, o Options) (ahead, alone *Scanner) {
+	ahead, alone = newScanner(t, o), newScanner(t, o)
+	alone.runs = false
+	return ahead, alone
+}
+
+// amongOthers returns a text in which b stands four times, each time between a record of another
+// length, which padded has a verb for, and a short one.
+func amongOthers(b []byte, pad int, padded, short string) (text []byte) {
+	for n := range 4 {
+		text = fmt.Appendf(text, padded, strings.Repeat("p", (pad+n*301)%1500))
+		text = append(append(text, b...), short...)
+	}
+	return text
+}
+
 // FuzzSoundLines: among other lines a record is what it is by itself, whatever
 // was known of it from the lines before.
 func FuzzSoundLines(f *testing.F) {
@@ -72,18 +89,12 @@ func FuzzSoundLines(f *testing.F) {
 	} {
 		f.Add([]byte(s), uint16(n*67))
 	}
-	o := Options{Format: record.JSON, Validate: true, MaxRecord: 1 << 20}
-	ahead, alone := newScanner(f, o), newScanner(f, o)
-	alone.runs = false
+	ahead, alone := scannersOf(f, Options{Format: record.JSON, Validate: true, MaxRecord: 1 << 20})
 	f.Fuzz(func(t *testing.T, b []byte, pad uint16) {
 		if len(b) > 1<<12 {
 			return
 		}
-		var text []byte
-		for n := range 4 {
-			text = fmt.Appendf(text, "{\"pad\":%q}\n", strings.Repeat("p", (int(pad)+n*301)%1500))
-			text = slices.Concat(text, b, []byte("\n{\"ok\":[true]}\n"))
-		}
+		text := amongOthers(b, int(pad), "{\"pad\":%q}\n", "\n{\"ok\":[true]}\n")
 		text = append(text, strings.Repeat("{}\n", quickRoom)...)
 		scanAlike(t, ahead, alone, text)
 		// Each line that is taken is sound to the standard library.

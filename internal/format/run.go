@@ -41,6 +41,7 @@ func (s *Scanner) soundRun(c *Chunk, data []byte, at int64, limit int) bool {
 
 // extend is accept for the record of k if it only makes the body and its last piece longer, as
 // nearly all do. It returns false, and does nothing, if more is to be done.
+// What fits, join and note do for accept is written out here: to call them costs 2 to 5% of the check.
 func (s *Scanner) extend(c *Chunk, data []byte, k *cut) bool {
 	end := c.Consumed + k.n
 	if !s.plain || c.Records == 0 || c.Copied || c.Lens != nil || c.base+len(c.Body) != c.Consumed || k.fields != c.Group ||
