@@ -139,12 +139,16 @@ func (e *Encoder) describe(l *lengths) { e.header.describe(l, &e.build) }
 
 // check compresses a sample of src from start on, and finds out from its symbols whether other
 // tables would be better. If they save more than their header takes, they become t and a new
-// block begins. It returns the index up to which it wrote.
+// block begins. It returns the index up to which it wrote. Most checks end after the first sample,
+// as the symbols take no more bits above the least possible than when other tables were tried in
+// vain.
 func (e *Encoder) check(t *Tables, src []byte, start, end int) int {
 	t.since, t.moved = 0, 0
 	e.counts = counts{}
 	s := e.sample(src, start, min(start+sampleSize, end))
-	if old := e.counts.cost(&t.lengths); e.counts.least() > old-old/128 { // no tables can be much better
+	cost := e.counts.cost(&t.lengths)
+	waste := int32((cost - e.counts.least()) * 1024 / max(cost, 1))
+	if waste <= max(1024/128, t.waste) { // no tables can be much better, or were when they wasted as much
 		return s
 	}
 	s = e.sample(src, s, min(s+sampleSize, end)) // new tables need more symbols
@@ -153,9 +157,14 @@ func (e *Encoder) check(t *Tables, src []byte, start, end int) int {
 	e.describe(&e.fresh)
 	gain := old - e.gauge(&e.fresh)
 	rest := min(len(src)-s, checkEvery)
-	if gain < old/128 || int64(gain)*int64(rest)/int64(s-start) < int64(e.header.size()) {
+	switch {
+	case gain < old/128:
+		t.waste = waste
+		return s
+	case int64(gain)*int64(rest)/int64(s-start) < int64(e.header.size()):
 		return s
 	}
+	t.waste = 0
 	t.lengths = e.fresh
 	e.endBlock()
 	e.openDynamic(&t.lengths)
@@ -182,6 +191,7 @@ func (e *Encoder) again(t *Tables, src []byte, start, end int, began place) int 
 	old := e.counts.cost(&t.lengths)
 	e.fit(&e.fresh)
 	if e.gauge(&e.fresh) < old-old/32 {
+		t.waste = 0
 		t.lengths = e.fresh
 		e.endBlock()
 	}

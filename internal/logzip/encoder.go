@@ -32,6 +32,7 @@ type Tables struct {
 	since   int32 // bytes since the tables were last held against the text
 	rate    int32 // bits for 1024 bytes when they were; 0: not known
 	moved   int32 // by how many bits the last chunk differs from that
+	waste   int32 // bits of 1024 that a sample took too many when no better tables were found; 0: not known
 	first   int32 // bits for 1024 bytes of what the last payload began with
 }
 

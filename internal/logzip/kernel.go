@@ -114,44 +114,58 @@ func symbolOfSlot(slot uint64) uint64 {
 // symbols: it is for the ends of payloads and for samples. A call that begins where another ended
 // writes what one call would have written.
 func (e *Encoder) careful(src []byte, s, limit int) int {
+	dst, o, held, out := e.dst[:cap(e.dst)], e.o, e.held, e.bits
 	for s < limit {
+		var v uint64        // what to write
+		var n uint          // and how many bits of it
 		if s+8 > len(src) { // too few bytes to look for a match
-			e.literal(src[s])
+			a := uint64(e.lit[src[s]])
+			e.counts[src[s]]++
+			v, n = a>>8, uint(a&63)
 			s++
-			continue
-		}
-		x := load64(src, s)
-		h := hash(x << 16)
-		distance := int(uint16(s) - e.head[h])
-		e.head[h] = uint16(s)
-		e.head[hash(x>>8<<16)] = uint16(s + 1)
-		if distance == 0 || distance > window || (x^load64(src, s-distance))<<16 != 0 { // no match of 6 bytes
-			e.literal(uint8(x))
-			if s++; s < len(src) {
-				e.literal(uint8(x >> 8))
-				s++
+		} else {
+			x := load64(src, s)
+			h := hash(x << 16)
+			distance := uint64(uint16(s) - e.head[h])
+			e.head[h] = uint16(s)
+			e.head[hash(x>>8<<16)] = uint16(s + 1)
+			differ := x ^ load64(src, s-int(distance))
+			if differ<<16 != 0 || distance-1 >= window { // no match of 6 bytes
+				a, b := uint64(e.lit[uint8(x)]), uint64(e.lit[uint8(x>>8)])
+				e.counts[uint8(x)]++
+				e.counts[uint8(x>>8)]++
+				v, n = a>>8|b>>8<<(a&63), uint(a&63+b&63)
+				s += 2
+			} else {
+				e.head[hash(x>>16<<16)] = uint16(s + 2)
+				most := min(longest, len(src)-s)
+				length := bits.TrailingZeros64(differ) >> 3
+				for length&7 == 0 && length+8 <= most {
+					more := bits.TrailingZeros64(load64(src, s+length)^load64(src, s+length-int(distance))) >> 3
+					length += more
+					if more < 8 {
+						break
+					}
+				}
+				for length < most && src[s+length] == src[s+length-int(distance)] {
+					length++
+				}
+				s += length
+				slot := slotOf(distance - 1)
+				l, d := uint64(e.lens[length-3]), e.dist[slot&63]
+				e.counts[lengthSymbols[length-3].symbol]++
+				e.counts[literals+symbolOfSlot(slot)]++
+				v = l>>8 | ((distance-1)&(d>>32)<<(d>>8&63)|d>>16&0xffff)<<(l&63)
+				n = uint(l&63 + d&63)
 			}
-			continue
 		}
-		e.head[hash(x>>16<<16)] = uint16(s + 2)
-		n, most := least, min(longest, len(src)-s)
-		for n < most && src[s+n] == src[s+n-distance] {
-			n++
-		}
-		s += n
-		slot := slotOf(uint64(distance - 1))
-		d := e.dist[slot]
-		l := e.lens[n-3]
-		e.counts[lengthSymbols[n-3].symbol]++
-		e.counts[literals+symbolOfSlot(slot)]++
-		e.put(uint64(l>>8), uint(l&63))
-		e.put(uint64(distance-1)&(d>>32)<<(d>>8&63)|d>>16&0xffff, uint(d&63))
+		out |= v << (held & 63)
+		held += n
+		store64(dst, o, out)
+		o += int(held >> 3)
+		out >>= held & 56
+		held &= 7
 	}
+	e.o, e.held, e.bits = o, held, out
 	return s
-}
-
-func (e *Encoder) literal(c byte) {
-	code := e.lit[c]
-	e.counts[c]++
-	e.put(uint64(code>>8), uint(code&63))
 }
