@@ -10,6 +10,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -19,8 +20,8 @@ import (
 // did, as far as is known: by that the next run knows that the file is wanted. Why a file is not
 // read is logged.
 func (d *discovery) adopt(in *input, path, first string) {
-	f, st, err := openFile(path)
-	if err == nil && d.own.Holds(path, st.found()) {
+	f, st, err := inode.Open(path)
+	if err == nil && d.own.Holds(path, st.Node) {
 		f.Close()
 		err = notices.ErrOwn
 	}
@@ -40,10 +41,10 @@ func (d *discovery) adopt(in *input, path, first string) {
 
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if
 // the file is not read.
-func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, first string) {
-	handle, gone := handleOf(f), first != ""
+func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Status, first string) {
+	handle, gone := inode.Handle(f), first != ""
 	if d.size != nil {
-		st.size = d.size(st.size)
+		st.Size = d.size(st.Size)
 	}
 	s := newSample(f, st, handle)
 	m := d.recognise(in, s)
@@ -51,19 +52,19 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, fir
 	if old && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
-	real := d.leads(path, st.node)
-	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handle, Size: st.size, Real: finder.Elsewhere(real, path)}
+	real := d.leads(path, st.Node)
+	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size, Real: finder.Elsewhere(real, path)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case in.readers.Get(st.node) != nil: // renamed between the look and the opening
-		if in.suspect[st.node].f != f {
+	case in.readers.Get(st.Node) != nil: // renamed between the look and the opening
+		if in.suspect[st.Node].f != f {
 			f.Close()
 		}
-		d.endSuspicion(in, st.node, nil)
+		d.endSuspicion(in, st.Node, nil)
 		return
 	case m.is == identity.Same && !m.of.stands():
-		if in.suspect[st.node].f != f {
+		if in.suspect[st.Node].f != f {
 			f.Close()
 		}
 		d.rescanSoon()
@@ -73,7 +74,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, fir
 		d.rescanSoon()
 		return
 	case m.is == identity.Undecided:
-		if gone && in.suspect[st.node].f != f {
+		if gone && in.suspect[st.Node].f != f {
 			in.again = append(in.again, path)
 		}
 		d.doubt(in, info, m, f)
@@ -83,15 +84,15 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, fir
 		time.AfterFunc(finder.LookSlow, d.rescanSoon)
 		return
 	}
-	d.endSuspicion(in, st.node, f)
+	d.endSuspicion(in, st.Node, f)
 	h := readings.Get().(*reading)
-	h.sight = sight{grown: now(), size: st.size, mtime: st.mtime}
+	h.sight = sight{grown: now(), size: st.Size, mtime: st.Mtime}
 	r := &reader{
 		in: in, life: tracker.Found(d.scans.no, placeOf(gone, m.is >= identity.Continuation)),
-		linked: finder.IsLink(path),
+		linked: inode.IsLink(path),
 		busy:   &busy{at: path, f: f, joint: &alone, reading: h},
 	}
-	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.mtime)), 0))
+	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
 	r.info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
 		r.info.Path = m.of.info.Path
@@ -103,7 +104,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, fir
 	case identity.Rewritten:
 		k := m.of.k
 		d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
-			"file", path, "offset", k.position, "bytes", st.size)
+			"file", path, "offset", k.position, "bytes", st.Size)
 		r.info.First = k.info.Info().First
 		k.own().left = truncatedUnseen(st)
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
@@ -112,7 +113,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, fir
 	case identity.Copy, identity.Rest:
 		d.begin(r)
 		d.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
-			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.size)
+			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.Size)
 		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.offset // see passOld
 		d.passOver(r, m.upTo.offset)
 	default:
@@ -126,7 +127,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st status, fir
 		}
 		d.noteFound(r)
 		if m.of != nil {
-			d.tellAlike(path, m.of.info.Path, st.size)
+			d.tellAlike(path, m.of.info.Path, st.Size)
 		}
 	}
 	d.fds.open.Add(1)
@@ -165,7 +166,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
 	switch {
-	case k.node() != nodeOf(r.info) && k.position < r.size:
+	case k.node() != inode.Of(r.info) && k.position < r.size:
 		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path(),
 			"of", was.Path, "offset", k.position, "bytes", r.size)
 	case was.Path != r.path():
@@ -175,7 +176,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	if k.position == 0 { // what start_at: end leaves out is not skipped yet
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && was.Done
 	}
-	moved := was.Path != r.path() || k.node() != nodeOf(r.info)
+	moved := was.Path != r.path() || k.node() != inode.Of(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
 	if r.offset > r.size && !c.reached { // the file is a copy that ends before the offset: nothing in it is new
@@ -196,7 +197,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.remember(k.file(), r.info.Facts())
 		t.forgetEmpty(r, k.file())
 	}
-	if d := r.in.doubted(nodeOf(r.info)); d != nil && d != k {
+	if d := r.in.doubted(inode.Of(r.info)); d != nil && d != k {
 		r.in.known.Delete(d.file())
 		r.in.byNode.remove(d.node())
 		t.forget(d.file())
@@ -207,7 +208,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 // forgetEmpty removes the journal's entry of r's file from the time when the file was empty, if it
 // is not in use: the file is recognized as the known generation is. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
-	id := newID(nodeOf(r.info), r.info.Handle, 0)
+	id := newID(inode.Of(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
 		t.forget(empty)
 	}
@@ -216,7 +217,7 @@ func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 // begin makes r the reader of a new file, under a new id, or under the one that it has since it was
 // doubted. The caller holds mu.
 func (t *Tailer) begin(r *reader) {
-	if k := r.in.doubted(nodeOf(r.info)); k != nil {
+	if k := r.in.doubted(inode.Of(r.info)); k != nil {
 		r.info.First = k.info.Info().First
 		t.start(r, k.file(), k)
 	} else {
@@ -229,7 +230,7 @@ func (t *Tailer) begin(r *reader) {
 // handle, with a salt that is increased while an earlier file has that id. The caller holds mu.
 func (in *input) newFile(info *record.FileInfo) record.File {
 	for salt := uint64(0); ; salt++ {
-		if f := in.file(newID(nodeOf(*info), info.Handle, salt), 0); in.known.Get(f) == nil {
+		if f := in.file(newID(inode.Of(*info), info.Handle, salt), 0); in.known.Get(f) == nil {
 			return f
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"kusto-agent/tail/internal/inode"
 )
 
 // TestRecognisedBeforeAStop: the journal knows where a file is from the moment it is
@@ -17,7 +19,7 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	w.shut()
 	must(t, os.Rename(w.path("a.log"), w.path("b.log")))
 	w.prepare()
-	f, st, err := openFile(w.path("b.log"))
+	f, st, err := inode.Open(w.path("b.log"))
 	must(t, err)
 	w.tailer.find.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, "")
 	for _, s := range w.j.Files("in") {
@@ -48,11 +50,11 @@ func TestCopySeenWhileEmpty(t *testing.T) {
 	must(t, os.Truncate(w.path("a.log"), 0))
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	w.expect("in", lines...)
-	st, err := statPath(w.path("b.log"))
+	st, err := inode.At(w.path("b.log"))
 	must(t, err)
 	n := 0
 	for _, s := range w.j.Files("in") {
-		if s.Info.Info().Inode == st.ino {
+		if s.Info.Info().Inode == st.Ino {
 			n++
 		}
 	}

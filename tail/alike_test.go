@@ -9,6 +9,7 @@ import (
 
 	"kusto-agent/internal/units"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -143,7 +144,7 @@ func TestDeletedWithARest(t *testing.T) {
 	must(t, commands["tick"](newScript(w), nil))
 	must(t, os.Remove(w.path("old")))
 	tailer.apply(r, tracker.Unseen{Left: true, Deleted: true})
-	next, st, err := openFile(w.path("a.log"))
+	next, st, err := inode.Open(w.path("a.log"))
 	must(t, err)
 	defer next.Close()
 	if m := tailer.recognise(r.in, newSample(next, st, "")); m.is != identity.Undecided {

@@ -199,7 +199,7 @@ func (w *worker) leave(r *reader) after {
 	}
 	w.retire(r, departure{unwanted: true})
 	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
-	if left := st.size - r.offset; err == nil && st.links == 0 && left > 0 {
+	if left := st.Size - r.offset; err == nil && st.Links == 0 && left > 0 {
 		t.abandoned(r.file, r.offset, left)
 		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
 			"bytes", left, "fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")...)

@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/journal"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/inode"
 )
 
 // cutWorld has read a file of three lines into payloads of one each when the power is
@@ -160,10 +161,10 @@ func TestFileIsClaimedByItsID(t *testing.T) {
 	})
 	t.Run("second generation", func(t *testing.T) { // of a file whose first one is known
 		w, id := cutWorld(t, func(w *world, j *journal.Journal, made []*record.Payload) {
-			f, st, err := openFile(w.path("a.log"))
+			f, st, err := inode.Open(w.path("a.log"))
 			must(t, err)
 			defer f.Close()
-			must(t, j.Register(made[0].Cover[0].File, record.FileInfo{Path: w.path("a.log"), Dev: st.dev, Inode: st.ino, Birth: st.birth, Handle: handleOf(f)}.Facts()))
+			must(t, j.Register(made[0].Cover[0].File, record.FileInfo{Path: w.path("a.log"), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: inode.Handle(f)}.Facts()))
 			must(t, j.Skip(made[0].Cover[0].File, record.Span{End: 1000}, 1))
 			made[0].Cover[0].File.Generation, made[0].Pieces[0].File.Generation = 1, 1
 			must(t, j.Begin(made[0]))

@@ -8,6 +8,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
 )
 
@@ -42,14 +43,14 @@ func (r *reader) src() io.ReaderAt {
 // unpacked returns the content of an open file that was compressed when it was last seen. size is
 // the length of the content, or archive.UnknownSize. The source reads from f and closes it. If f is
 // no longer compressed, the source is f itself.
-func unpacked(f *os.File, st status, size int64) reread.Source {
+func unpacked(f *os.File, st inode.Status, size int64) reread.Source {
 	var b [4]byte
 	n, _ := f.ReadAt(b[:], 0)
 	how := archive.KindOf(b[:n])
 	if how <= archive.Unknown {
 		return f // it was replaced: what is there does not fit
 	}
-	z := &contents{Source: archive.NewSource(how, st.size, size), f: f, file: record.Packed{Size: st.size, Mtime: st.mtime}}
+	z := &contents{Source: archive.NewSource(how, st.Size, size), f: f, file: record.Packed{Size: st.Size, Mtime: st.Mtime}}
 	z.From(f)
 	return z
 }
@@ -58,7 +59,7 @@ func unpacked(f *os.File, st status, size int64) reread.Source {
 // the same beginning and the bytes of the range x; nil: there is none. The caller closes it.
 func openPackedBeside(in *input, info record.FileInfo, x record.Extent) reread.Source {
 	for _, path := range in.folders.packedBeside(info) {
-		f, st, err := openFile(path)
+		f, st, err := inode.Open(path)
 		if err != nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -34,7 +35,7 @@ type suspicion struct {
 // open. The journal is told, so that the next run finds the file under another name too. The caller
 // holds mu.
 func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
-	n := nodeOf(info)
+	n := inode.Of(info)
 	s := in.suspect[n]
 	if s.since == 0 {
 		s.since = t.noteDoubt(in, info)
@@ -57,7 +58,7 @@ func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
 // noteDoubt tells the journal of a file that may be a copy, and returns since when that is so, in ns:
 // an earlier run may have doubted it before. The caller holds mu.
 func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
-	if k := in.doubted(nodeOf(info)); k != nil {
+	if k := in.doubted(inode.Of(info)); k != nil {
 		return k.info.Info().Doubted
 	}
 	info.Doubted = time.Now().UnixNano()
@@ -73,7 +74,7 @@ func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
 
 // doubted returns what is known of a file that may be a copy and that no reader has; nil: the file is
 // none of these. The caller holds mu.
-func (in *input) doubted(n node) *known {
+func (in *input) doubted(n inode.Node) *known {
 	if k := in.byNode.now.Get(n); k != nil && k.reader == nil && k.info.Info().Doubted != 0 {
 		return k
 	}
@@ -82,7 +83,7 @@ func (in *input) doubted(n node) *known {
 
 // endSuspicion forgets that a file may be a copy, and closes it unless a reader has taken it. The
 // caller holds mu.
-func (t *Tailer) endSuspicion(in *input, n node, taken *os.File) {
+func (t *Tailer) endSuspicion(in *input, n inode.Node, taken *os.File) {
 	if s := in.suspect[n]; s.f != nil {
 		if s.f != taken {
 			s.f.Close()
@@ -135,8 +136,8 @@ func (d departure) node(s *sample) identity.Node {
 
 // truncatedUnseen returns how the content of a file with the status st came to its end while nobody
 // looked: at the latest when its bytes were changed last. Its ctime is later if it was renamed since.
-func truncatedUnseen(st status) departure {
-	return departure{at: min(st.mtime, st.ctime), unseen: true}
+func truncatedUnseen(st inode.Status) departure {
+	return departure{at: min(st.Mtime, st.Ctime), unseen: true}
 }
 
 // departureOf returns how the open file of a reader left its path; the zero departure if the file
@@ -145,12 +146,12 @@ func departureOf(r *reader) departure {
 	if r.f == nil || r.z != nil {
 		return departure{}
 	}
-	st, err := statFile(r.f)
+	st, err := inode.In(r.f)
 	switch {
 	case err != nil:
 		return departure{}
-	case st.links == 0:
-		return departure{at: st.ctime, deleted: true}
+	case st.Links == 0:
+		return departure{at: st.Ctime, deleted: true}
 	}
 	return departure{there: true}
 }
@@ -266,9 +267,9 @@ func (c *candidate) isEnough() bool {
 func (c *candidate) same(s *sample) finding {
 	f := c.found(identity.SameNode, c.fate(), identity.Differs)
 	switch {
-	case nodeOf(c.info) != s.node:
+	case inode.Of(c.info) != s.Node:
 		f.facts.Node = identity.HandedOver
-	case c.fits(s.f, s.size) || punched(s.f, s.size, c.position):
+	case c.fits(s.f, s.Size) || punched(s.f, s.Size, c.position):
 		f.facts.Content = identity.Holds
 	}
 	return f
@@ -281,7 +282,7 @@ func (c *candidate) compare(s *sample) finding {
 		compare = c.compareRead
 	}
 	f := compare(s)
-	if isStale(s.status, c.info.Birth) {
+	if isStale(s.Status, c.info.Birth) {
 		f.facts.Node = identity.Stale
 	}
 	return f
@@ -289,7 +290,7 @@ func (c *candidate) compare(s *sample) finding {
 
 // isStale reports whether a file with the status st was last changed before another was made, at birth,
 // so that it has no copy of that. 0: the file system does not tell when.
-func isStale(st status, birth int64) bool { return birth > 0 && st.ctime < birth }
+func isStale(st inode.Status, birth int64) bool { return birth > 0 && st.Ctime < birth }
 
 // compareGone is compare for a candidate that nobody reads.
 func (c *candidate) compareGone(s *sample) finding {
@@ -299,8 +300,8 @@ func (c *candidate) compareGone(s *sample) finding {
 	}
 	at, within := place{}, false
 	// A copy from before the last records were written is compared up to an earlier read position.
-	if !c.truncated.IsZero() && s.size < c.position {
-		if at, within = c.trail.within(s.f, s.size); within || at.offset == 0 {
+	if !c.truncated.IsZero() && s.Size < c.position {
+		if at, within = c.trail.within(s.f, s.Size); within || at.offset == 0 {
 			if end, ok := c.provedEnd(s); ok {
 				at, within = end, true
 			}
@@ -309,13 +310,13 @@ func (c *candidate) compareGone(s *sample) finding {
 	switch {
 	case c.mark == 0 && (c.position > 0 || len(c.ahead) == 0): // there is no hash to compare with
 		f.facts.Content = identity.Unknown
-	case within && at.offset == s.size:
+	case within && at.offset == s.Size:
 		f.facts.Content, f.upTo = identity.Prefix, at
 	case within:
 		f.facts.Content, f.upTo = identity.Part, at
-	case c.fits(s.f, s.size):
+	case c.fits(s.f, s.Size):
 		f.facts.Content = identity.Holds
-	case s.size < c.position: // it begins like c, and there is no hash of c at an offset within it
+	case s.Size < c.position: // it begins like c, and there is no hash of c at an offset within it
 		f.facts.Content = identity.Unknown
 	}
 	switch f.facts.Content {
@@ -346,12 +347,12 @@ func (c *candidate) compareGone(s *sample) finding {
 // if a comparison before the truncation, or the bytes that were read last, prove that all of s was
 // read.
 func (c *candidate) provedEnd(s *sample) (place, bool) {
-	if c.equal.offset == s.size {
-		if m, err := fingerprint.MarkAt(s.f, s.size); err == nil && m == c.equal.mark {
+	if c.equal.offset == s.Size {
+		if m, err := fingerprint.MarkAt(s.f, s.Size); err == nil && m == c.equal.mark {
 			return c.equal, true
 		}
 	}
-	return endsLate(s.f, s.size, c.late, c.position)
+	return endsLate(s.f, s.Size, c.late, c.position)
 }
 
 // end returns up to which offset the candidate was read: its position, or the end of the last range
@@ -367,7 +368,7 @@ func (c *candidate) end() int64 {
 func (c *candidate) compareRead(s *sample) finding {
 	holds := c.found(identity.Older, identity.Untouched, identity.Holds)
 	switch {
-	case c.packed && (c.mark == 0 || s.size < c.position || !c.fits(s.f, s.size)):
+	case c.packed && (c.mark == 0 || s.Size < c.position || !c.fits(s.f, s.Size)):
 		return c.differs()
 	case c.packed: // s has the content of the compressed file: somebody has decompressed it
 		if c.missing { // the scan did not find it: it may just be replaced by s
@@ -377,12 +378,12 @@ func (c *candidate) compareRead(s *sample) finding {
 		return c.unclear()
 	case c.mark == 0: // nothing was read of it that s could have
 		return c.differs()
-	case s.size < c.position:
+	case s.Size < c.position:
 		if !c.isIntact() {
 			return c.unclear() // the file of c was truncated or rewritten, and cannot be compared with s
 		}
 		return c.beginsWith(s)
-	case !c.fits(s.f, s.size):
+	case !c.fits(s.f, s.Size):
 		return c.differs()
 	case !c.isIntact(): // the file of c was truncated or rewritten
 		return c.unclear()
@@ -406,7 +407,7 @@ func (c *candidate) compareRead(s *sample) finding {
 func (c *candidate) beginsWith(s *sample) finding {
 	if m, ok := c.holds(s); ok {
 		f := c.found(identity.Older, identity.Untouched, identity.Prefix)
-		f.upTo = place{s.size, m}
+		f.upTo = place{s.Size, m}
 		return f
 	}
 	if c.intact = false; !c.isIntact() { // its file was truncated since this scan found it intact
@@ -423,11 +424,11 @@ func (c *candidate) holds(s *sample) (record.Mark, bool) {
 		return 0, false
 	}
 	defer done()
-	m, err := fingerprint.MarkAt(s.f, s.size)
+	m, err := fingerprint.MarkAt(s.f, s.Size)
 	if err != nil {
 		return 0, false
 	}
-	o, err := fingerprint.MarkAt(original, s.size)
+	o, err := fingerprint.MarkAt(original, s.Size)
 	return m, err == nil && m == o
 }
 
@@ -439,7 +440,7 @@ func (c *candidate) isIntact() bool {
 	}
 	if original, done := c.original(); original != nil {
 		defer done()
-		if st, err := statFile(original); err == nil && !c.fits(original, st.size) {
+		if st, err := inode.In(original); err == nil && !c.fits(original, st.Size) {
 			return false
 		}
 	}
@@ -453,11 +454,11 @@ func (c *candidate) original() (f *os.File, done func()) {
 	if c.f != nil {
 		return c.f, func() {}
 	}
-	f, st, err := openFile(c.path)
+	f, st, err := inode.Open(c.path)
 	if err != nil {
 		return nil, nil
 	}
-	if st.node != nodeOf(c.info) {
+	if st.Node != inode.Of(c.info) {
 		f.Close()
 		return nil, nil
 	}
@@ -470,11 +471,11 @@ func (c *candidate) unlinked() (at int64, unread bool) {
 	if !c.deleted || c.f == nil {
 		return 0, false
 	}
-	old, err := statFile(c.f)
-	if err != nil || old.links > 0 {
+	old, err := inode.In(c.f)
+	if err != nil || old.Links > 0 {
 		return 0, false
 	}
-	return old.ctime, !c.packed && old.size > c.position
+	return old.Ctime, !c.packed && old.Size > c.position
 }
 
 // lookBack finds out what became of the file of c if this run has not seen its end, for example
@@ -486,11 +487,11 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 	}
 	if c.latest && c.in != nil && c.info.Packed.Size == 0 { // an older generation is in no file any more
 		if path, ok := c.in.folders.findNode(c.info); ok {
-			if f, st, err := openFile(path); err == nil {
+			if f, st, err := inode.Open(path); err == nil {
 				defer f.Close()
 				switch {
-				case st.node != nodeOf(c.info): // replaced since it was found
-				case c.fits(f, st.size):
+				case st.Node != inode.Of(c.info): // replaced since it was found
+				case c.fits(f, st.Size):
 					return identity.Untouched, identity.Older
 				default:
 					return identity.Truncated, truncatedUnseen(st).node(s)
@@ -498,7 +499,7 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 			}
 		}
 	}
-	if path := s.f.Name(); path == c.info.Path && isOverlay(filepath.Dir(path)) {
+	if path := s.f.Name(); path == c.info.Path && inode.IsOverlay(filepath.Dir(path)) {
 		return identity.Unlinked, identity.Older // a write on overlayfs has made s, with another inode, from the file
 	}
 	return identity.Past, identity.Older
@@ -507,15 +508,15 @@ func (c *candidate) lookBack(s *sample) (identity.Fate, identity.Node) {
 // inPlace reports whether the file of the candidate, which has no reader, is unchanged at its old path.
 // Another file with the same content then counts as compared with an untouched one.
 func (c *candidate) inPlace() bool {
-	f, st, err := openFile(c.info.Path)
+	f, st, err := inode.Open(c.info.Path)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	if c.info.Packed.Size > 0 {
-		return st.node == nodeOf(c.info) && st.size == c.info.Packed.Size && st.mtime == c.info.Packed.Mtime
+		return st.Node == inode.Of(c.info) && st.Size == c.info.Packed.Size && st.Mtime == c.info.Packed.Mtime
 	}
-	return st.node == nodeOf(c.info) && c.fits(f, st.size)
+	return st.Node == inode.Of(c.info) && c.fits(f, st.Size)
 }
 
 // fits reports whether an open file has the content that was read of the candidate, by its hashes.
@@ -541,12 +542,12 @@ func (c *candidate) reaches(f *os.File) bool {
 
 // noteReached notes whether the file s has the bytes before the position although it tells a
 // smaller size.
-func (c *candidate) noteReached(s *sample) { c.reached = s.size < c.position && c.reaches(s.f) }
+func (c *candidate) noteReached(s *sample) { c.reached = s.Size < c.position && c.reaches(s.f) }
 
 // mayBeCopy looks at a file that was empty when it was found and now has content: a copy begins as
 // an empty file too. If it may be one, its reader has to end, and a scan decides; a compressed file
 // is inspected at its path.
-func (t *Tailer) mayBeCopy(r *reader, st status) bool {
+func (t *Tailer) mayBeCopy(r *reader, st inode.Status) bool {
 	r.empty = false
 	packed := r.in.packing(r.f, r.path()) != archive.Plain
 	m := match{is: identity.Undecided}
@@ -559,13 +560,13 @@ func (t *Tailer) mayBeCopy(r *reader, st status) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r.in.known.Delete(r.file)
-	r.in.byNode.remove(st.node)
+	r.in.byNode.remove(st.Node)
 	if !packed {
-		r.in.readers.Delete(st.node)
+		r.in.readers.Delete(st.Node)
 		info := r.info
 		info.Path = r.path()
 		t.doubt(r.in, info, m, r.f)
-		if r.in.suspect[st.node].f == r.f {
+		if r.in.suspect[st.Node].f == r.f {
 			t.fds.open.Add(-1) // doubt has counted the file, which was counted for the reader before
 			r.f = nil
 		}
@@ -606,14 +607,14 @@ func (t *Tailer) namesakes(in *input, s *sample) (all []*candidate) {
 // beginning. For the time quiet after the namesake was found truncated, s may be a copy that is
 // still being written.
 func (c *candidate) shortCopy(s *sample, quiet time.Duration) finding {
-	switch short := s.size < int64(fingerprint.HeadLens[0]); {
+	switch short := s.Size < int64(fingerprint.HeadLens[0]); {
 	case short && time.Since(c.anew) < quiet:
 		return c.unclear()
 	case c.mark == 0 && c.inTurn:
 		return c.unclear()
 	case c.mark == 0: // nothing was read of it that s could have
 		return c.differs()
-	case !short || int64(c.info.Head.Len) <= s.size:
+	case !short || int64(c.info.Head.Len) <= s.Size:
 		return c.differs()
 	case !c.isIntact():
 		return c.unclear()

@@ -2,11 +2,12 @@ package tail
 
 import (
 	"fmt"
-	"kusto-agent/internal/units"
 	"os"
 	"slices"
 	"testing"
 	"time"
+
+	"kusto-agent/internal/units"
 
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"

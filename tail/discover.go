@@ -9,6 +9,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -153,20 +154,20 @@ func (d *discovery) meet(in *input, path, first string) {
 		switch {
 		case !errors.Is(err, fs.ErrNotExist):
 			d.tell(path, err)
-		case finder.IsLink(path):
+		case inode.IsLink(path):
 			d.tell(path, notices.Dangling(err))
 		}
 		return
 	}
 	d.mu.Lock()
-	if r := in.readers.Get(st.node); r != nil {
+	if r := in.readers.Get(st.Node); r != nil {
 		was := r.path()
 		d.mu.Unlock()
 		d.seen(r, path, was, st)
 		return
 	}
 	rival, left := d.rival(in, st)
-	k := in.byNode.get(st.node)
+	k := in.byNode.get(st.Node)
 	unread := k != nil && k.position < k.sizeAt(st) // a file that was begun is read to its end, however old it is
 	d.mu.Unlock()
 	if rival != nil {
@@ -176,10 +177,10 @@ func (d *discovery) meet(in *input, path, first string) {
 		d.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
 		return
 	}
-	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.mtime)) > old {
+	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
-	if first != "" || !d.copiedUp(in, path, st.node) { // not if overlayfs has given an open file another inode
+	if first != "" || !d.copiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
 		d.stirred = d.scans.no
 		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, first) }))
 	}
@@ -188,13 +189,13 @@ func (d *discovery) meet(in *input, path, first string) {
 // statMatch returns the status of a path that a pattern matches. The error says why the file there is
 // not to be opened: its path lies in a folder of the agent, it is no regular file, or it cannot be
 // looked at.
-func statMatch(own *finder.Own, path string) (status, error) {
+func statMatch(own *finder.Own, path string) (inode.Status, error) {
 	if own.Names(path) {
-		return status{}, notices.ErrOwn
+		return inode.Status{}, notices.ErrOwn
 	}
-	st, err := statPath(path)
-	if err == nil && !st.regular {
-		err = notices.NoFile(uint32(st.mode), st.kind())
+	st, err := inode.At(path)
+	if err == nil && !st.IsRegular() {
+		err = st.Kind()
 	}
 	return st, err
 }
@@ -219,7 +220,7 @@ func (d *discovery) noteSeen(in *input) {
 
 // reader returns the other input that reads the file n for the same route; nil: none does. If both
 // read it, its records would arrive twice. The caller holds mu.
-func (t *Tailer) reader(in *input, n node) *input {
+func (t *Tailer) reader(in *input, n inode.Node) *input {
 	for _, other := range t.inputs {
 		if other != in && other.Route == in.Route && other.readers.Get(n) != nil {
 			return other
@@ -230,15 +231,15 @@ func (t *Tailer) reader(in *input, n node) *input {
 
 // rival returns the other input of the same route that reads this file, or has read it under
 // another name. left: a part is unread and no reader has it. The caller holds mu.
-func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
-	if other := t.reader(in, st.node); other != nil {
+func (t *Tailer) rival(in *input, st inode.Status) (rival *input, left bool) {
+	if other := t.reader(in, st.Node); other != nil {
 		return other, false
 	}
-	if in.byNode.get(st.node) != nil || st.birth == 0 { // without a birth it may be another file
+	if in.byNode.get(st.Node) != nil || st.Birth == 0 { // without a birth it may be another file
 		return nil, false
 	}
 	for _, other := range t.inputs {
-		k := other.byNode.get(st.node)
+		k := other.byNode.get(st.Node)
 		if other == in || other.Route != in.Route || k == nil {
 			continue
 		}
@@ -252,8 +253,8 @@ func (t *Tailer) rival(in *input, st status) (rival *input, left bool) {
 // leads returns the path of the file n with all links resolved. Where a folder leads is looked up once
 // in a scan, and again if the file is not there: the link may lead elsewhere since, or have led elsewhere
 // when the scan began.
-func (d *discovery) leads(path string, n node) string {
-	if finder.IsLink(path) {
+func (d *discovery) leads(path string, n inode.Node) string {
+	if inode.IsLink(path) {
 		return finder.Leads(path)
 	}
 	dir, name := filepath.Split(path)
@@ -262,7 +263,7 @@ func (d *discovery) leads(path string, n node) string {
 	}
 	real := filepath.Join(d.led.to, name)
 	if real != path {
-		if st, err := statPath(real); err != nil || st.node != n {
+		if st, err := inode.At(real); err != nil || st.Node != n {
 			d.led = led{}
 			return finder.Leads(path)
 		}
@@ -278,11 +279,11 @@ type led struct {
 
 // seen notes that a scan has found the file of a reader at path; st is its status. If its path so
 // far, was, does not lead to it any more, the file counts as renamed.
-func (d *discovery) seen(r *reader, path, was string, st status) {
+func (d *discovery) seen(r *reader, path, was string, st inode.Status) {
 	renamed := false
 	if was != path {
-		now, err := statPath(was)
-		renamed = err != nil || now.node != st.node
+		now, err := inode.At(was)
+		renamed = err != nil || now.Node != st.Node
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -327,28 +328,20 @@ func (t *Tailer) rescanSoon() {
 // while it does.
 func (t *Tailer) Watching() (why, fix string) { return t.watch.Ill() }
 
-// found converts a node to the type of package finder.
-func (n node) found() finder.Node { return finder.Node{Dev: n.dev, Ino: n.ino, Birth: n.birth} }
-
-// foundOf returns the node of a remembered file, as the type of package finder.
-func foundOf(info record.FileInfo) finder.Node {
-	return finder.Node{Dev: info.Dev, Ino: info.Inode, Birth: info.Birth}
-}
-
 // folders find files again in the folders where they were.
 type folders struct{ finder.Folders }
 
 // findNode looks for a file at its last path, where that led, and in their folders.
 func (x *folders) findNode(info record.FileInfo) (path string, ok bool) {
-	return x.Find(info.Paths(), foundOf(info))
+	return x.Find(info.Paths(), inode.Of(info))
 }
 
 // newOwn returns the set of files and folders of the agent itself, which are never read.
 func newOwn(o Options) *finder.Own {
-	var files []finder.Node
+	var files []inode.Node
 	for _, f := range o.Own {
-		if st, err := statFile(f); err == nil && st.regular {
-			files = append(files, st.found())
+		if st, err := inode.In(f); err == nil && st.IsRegular() {
+			files = append(files, st.Node)
 		}
 	}
 	return finder.NewOwn(o.Avoid, files)

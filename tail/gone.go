@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
 // absence is a reader whose file a scan did not find, and what a look at it says.
 type absence struct {
 	r       *reader
-	node    node
+	node    inode.Node
 	path    string
 	f       *os.File
 	deleted bool  // no name is left
@@ -32,12 +33,12 @@ type absence struct {
 // examined, left is false. Another goroutine may close a.f meanwhile; deleted then stays.
 func (a *absence) look() {
 	if a.f != nil {
-		if st, err := statFile(a.f); err == nil {
-			a.deleted, a.pinned = st.links == 0, st.size
+		if st, err := inode.In(a.f); err == nil {
+			a.deleted, a.pinned = st.Links == 0, st.Size
 		}
 	}
-	st, err := statPath(a.path)
-	a.left = err == nil && st.node != a.node ||
+	st, err := inode.At(a.path)
+	a.left = err == nil && st.Node != a.node ||
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
@@ -47,7 +48,7 @@ func (a *absence) look() {
 func (d *discovery) miss(in *input, w *finder.Walk) {
 	absent, vanished := d.absent(in, w)
 	for _, s := range vanished {
-		if st, err := statFile(s.f); err == nil {
+		if st, err := inode.In(s.f); err == nil {
 			d.adoptOpen(in, s.path, s.f, st, s.path)
 		}
 	}
@@ -78,7 +79,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 func (d *discovery) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(in.packed, func(_ node, p *packed) bool { return p.scan != d.scans.no && !w.Unknown(p.path) })
+	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != d.scans.no && !w.Unknown(p.path) })
 	for r := range in.readers.All() {
 		if r.life.Awaits(d.scans.no) && !w.Unknown(r.path()) {
 			all = append(all, absence{r: r, node: r.node(), path: r.path(), f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
@@ -299,12 +300,12 @@ func (w *worker) isUnchanged(r *reader) bool {
 	if wanted || w.t.o.Once || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}
-	st, err := statPath(path)
-	if err != nil || st.node != nodeOf(r.info) {
+	st, err := inode.At(path)
+	if err != nil || st.Node != inode.Of(r.info) {
 		return false
 	}
 	if r.z != nil {
 		return r.z.isOf(st)
 	}
-	return st.size == r.size && st.mtime == r.mtime
+	return st.Size == r.size && st.Mtime == r.mtime
 }

@@ -5,6 +5,7 @@ import (
 
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/inode"
 )
 
 // Files are found by what is known of them anyway, so that hundreds of thousands cost
@@ -12,23 +13,23 @@ import (
 
 // nodes finds the latest generation of a file that is there. Guarded by Tailer.mu.
 type nodes struct {
-	now    *index.Index[node, known] // by the node that each has
-	former map[node]*known           // by one that it had before it went on in another file
+	now    *index.Index[inode.Node, known] // by the node that each has
+	former map[inode.Node]*known           // by one that it had before it went on in another file
 }
 
 func newNodes() nodes {
-	return nodes{now: index.New((*known).node), former: make(map[node]*known)}
+	return nodes{now: index.New((*known).node), former: make(map[inode.Node]*known)}
 }
 
 // node is where the generation is, or was when it was last seen.
-func (k *known) node() (n node) {
-	n.dev, n.ino, n.birth = k.info.Inode()
+func (k *known) node() (n inode.Node) {
+	n.Dev, n.Ino, n.Birth = k.info.Inode()
 	return n
 }
 
 // get returns the latest generation of the file n, also if a rotation has copied its content and
 // the generation goes on in the copy; nil: none is known.
-func (x *nodes) get(n node) *known {
+func (x *nodes) get(n inode.Node) *known {
 	if k := x.now.Get(n); k != nil {
 		return k
 	}
@@ -41,7 +42,7 @@ func (x *nodes) put(k *known) {
 	x.now.Put(k)
 }
 
-func (x *nodes) remove(n node) {
+func (x *nodes) remove(n inode.Node) {
 	x.now.Delete(n)
 	delete(x.former, n)
 }
@@ -57,7 +58,7 @@ func (in *input) describe(k *known, info record.FileInfo) {
 	if facts == k.info {
 		return
 	}
-	if was != nodeOf(info) && in.byNode.now.Get(was) == k {
+	if was != inode.Of(info) && in.byNode.now.Get(was) == k {
 		in.byNode.now.Delete(was)
 		in.byNode.former[was] = k
 	}
@@ -73,14 +74,14 @@ func (in *input) describe(k *known, info record.FileInfo) {
 // node returns device, inode and birth time of the reader's file. The caller holds mu. A reader
 // without a turn may have dropped its copy of the facts (reading is nil), so those of its
 // generation are used.
-func (r *reader) node() node {
+func (r *reader) node() inode.Node {
 	if r.reading != nil {
-		return node{dev: r.info.Dev, ino: r.info.Inode, birth: r.info.Birth}
+		return inode.Of(r.info)
 	}
 	return r.k.node()
 }
 
-func newReaders() *index.Index[node, reader] { return index.New((*reader).node) }
+func newReaders() *index.Index[inode.Node, reader] { return index.New((*reader).node) }
 
 func newKnowns() *index.Index[record.File, known] {
 	return index.New((*known).file)

@@ -5,6 +5,7 @@ import (
 
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/settings"
 )
 
@@ -37,17 +38,17 @@ type files struct {
 
 	known   *index.Index[record.File, known] // every generation that is remembered
 	byNode  nodes
-	readers *index.Index[node, reader]
+	readers *index.Index[inode.Node, reader]
 	unnamed map[record.FileID][]*known // generations whose file is not known, see claim; guarded by Tailer.mu
 	streams map[string]*stream         // of container logs, by where their files are written
 	heads   heads
-	suspect map[node]suspicion
-	renewed map[node]*reader // in this scan, see copiedUp; nil: not looked for
+	suspect map[inode.Node]suspicion
+	renewed map[inode.Node]*reader // in this scan, see copiedUp; nil: not looked for
 
 	folders folders
 
-	packed map[node]*packed // compressed files that are not being read
-	behind map[node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
+	packed map[inode.Node]*packed // compressed files that are not being read
+	behind map[inode.Node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
 
 	again     []string  // paths that no pattern matches and that have to be asked about again
 	truncated []*known  // whose copies are to be looked for
@@ -68,9 +69,9 @@ func newFiles(name string) *files {
 		unnamed:  make(map[record.FileID][]*known),
 		streams:  make(map[string]*stream),
 		heads:    newHeads(),
-		suspect:  make(map[node]suspicion),
-		packed:   make(map[node]*packed),
-		behind:   make(map[node]stray),
+		suspect:  make(map[inode.Node]suspicion),
+		packed:   make(map[inode.Node]*packed),
+		behind:   make(map[inode.Node]stray),
 	}
 }
 

@@ -60,9 +60,9 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 		f.Fate = identity.Past // it was compressed after that
 	}
 	switch {
-	case isStale(p.st, k.node().birth):
+	case isStale(p.st, k.node().Birth):
 		f.Node = identity.Stale
-	case k.reader == nil && k.left.at > 0 && p.st.mtime > k.left.at:
+	case k.reader == nil && k.left.at > 0 && p.st.Mtime > k.left.at:
 		f.Node = identity.Younger // compressing keeps the time at which its content was written
 	}
 	if f.Content, upTo = k.isIn(p.facts); f.Content == identity.Holds {
@@ -160,7 +160,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 			all = append(all, at.offset)
 		}
 	}
-	if k := p.in.byNode.get(p.st.node); k != nil {
+	if k := p.in.byNode.get(p.st.Node); k != nil {
 		add(k)
 	}
 	for _, k := range p.alike(heads) {
@@ -188,7 +188,7 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.unseen
 	switch {
 	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
-		unseen && !enough && p.in.isSuperseded(k, p.st.mtime):
+		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
@@ -217,9 +217,9 @@ func (in *input) isCommon(k *known) bool {
 // k, was read at the path of k before the time mtime, in ns. Then what was last written at that time is
 // more likely to be later than k. The caller holds mu.
 func (in *input) isSuperseded(k *known, mtime int64) bool {
-	first, born := k.info.Info().First, k.node().birth
+	first, born := k.info.Info().First, k.node().Birth
 	return !in.byNode.has(k) || born > 0 && some(in.known.All(), func(o *known) bool {
-		at, info := o.node().birth, o.info.Info()
+		at, info := o.node().Birth, o.info.Info()
 		return born < at && at < mtime && info.First == first && in.Reads(info.Path) // else it was never read at first
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -90,7 +91,7 @@ func (w *worker) seeIfRotated(r *reader) {
 	if w.job.heard {
 		return
 	}
-	if st, err := statPath(w.job.path); err == nil && st.node != nodeOf(r.info) || errors.Is(err, fs.ErrNotExist) {
+	if st, err := inode.At(w.job.path); err == nil && st.Node != inode.Of(r.info) || errors.Is(err, fs.ErrNotExist) {
 		w.t.rescanSoon()
 	}
 }
@@ -294,8 +295,6 @@ func (in *input) nextOf(was record.File) record.File {
 	return f
 }
 
-func nodeOf(i record.FileInfo) node { return node{dev: i.Dev, ino: i.Inode, birth: i.Birth} }
-
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
 
@@ -342,7 +341,7 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 			if r.f == nil {
 				continue // found again by its name
 			}
-			if st, err := statFile(r.f); err != nil || st.links > 0 {
+			if st, err := inode.In(r.f); err != nil || st.Links > 0 {
 				continue
 			}
 			files = append(files, r)

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
 )
 
@@ -58,27 +59,27 @@ func (l *listing) match(in *input) {
 	}
 	for s := range finder.NewWalk().Match(&bare) {
 		path := s.Path()
-		st, err := statPath(path)
-		l.t.locked(func() { l.meet(in, path, st, err == nil && st.regular) })
+		st, err := inode.At(path)
+		l.t.locked(func() { l.meet(in, path, st, err == nil && st.IsRegular()) })
 	}
 }
 
 // meet adds a path that matches the input to the listing, unless its file is being read. regular
 // says that the path leads to a regular file, whose status is st. The caller holds the mu of the
 // tailer.
-func (l *listing) meet(in *input, path string, st status, regular bool) {
-	if regular && in.readers.Get(st.node) != nil {
+func (l *listing) meet(in *input, path string, st inode.Status, regular bool) {
+	if regular && in.readers.Get(st.Node) != nil {
 		return
 	}
 	f := FileStatus{File: record.File{Input: in.Name}, Path: path, Unread: NotRead}
 	if regular {
-		f.Size = st.size
+		f.Size = st.Size
 	}
-	if k := in.byNode.get(st.node); k != nil && regular {
+	if k := in.byNode.get(st.Node); k != nil && regular {
 		f.File, f.Read, f.Safe = k.file(), k.position, k.safe
 	}
-	_, copied := in.suspect[st.node]
-	packed := in.packed[st.node]
+	_, copied := in.suspect[st.Node]
+	packed := in.packed[st.Node]
 	switch old := in.IgnoreOlder.D(); {
 	case in.Excludes(path):
 		f.Unread, f.Why = LeftOut, "exclude leaves it out"
@@ -89,7 +90,7 @@ func (l *listing) meet(in *input, path string, st status, regular bool) {
 		f.Why = "it may be a copy of a file that is being read, and is read when that is settled"
 	case packed != nil && packed.why() != "":
 		f.Why = packed.why()
-	case old > 0 && time.Since(time.Unix(0, st.mtime)) > old:
+	case old > 0 && time.Since(time.Unix(0, st.Mtime)) > old:
 		f.Unread, f.Why = LeftOut, fmt.Sprintf("it was not changed for longer than ignore_older allows (%v)", in.IgnoreOlder)
 	default:
 		f.Why = "it was found just now"
@@ -184,7 +185,7 @@ func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders
 
 // onRoute is a file on a route.
 type onRoute struct {
-	node  node
+	node  inode.Node
 	route record.Route
 }
 
@@ -223,15 +224,15 @@ func (x *looking) meet(in *input, path string) {
 		x.add(in, path, 0, err)
 		return
 	}
-	f, st, err := openFile(path)
+	f, st, err := inode.Open(path)
 	if err != nil {
 		x.add(in, path, 0, err)
 		return
 	}
 	f.Close()
-	key := onRoute{st.node, in.Route}
+	key := onRoute{st.Node, in.Route}
 	switch rival := x.taken[key]; {
-	case x.own.Holds(path, st.found()):
+	case x.own.Holds(path, st.Node):
 		err = notices.ErrOwn
 	case rival == in.Name: // another of its names
 		return
@@ -240,7 +241,7 @@ func (x *looking) meet(in *input, path string) {
 	default:
 		x.taken[key] = in.Name
 	}
-	x.add(in, path, st.size, err)
+	x.add(in, path, st.Size, err)
 }
 
 // unknown adds the paths that the walk for an input could not examine.

@@ -2,13 +2,14 @@ package tail
 
 import (
 	"fmt"
-	"kusto-agent/internal/units"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"kusto-agent/internal/units"
 )
 
 // TestModel does random things to files and to the agent, and holds what

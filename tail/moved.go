@@ -11,6 +11,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 )
 
@@ -25,7 +26,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 	}
 	d.mu.Lock()
-	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(nodeOf(u.info)) != nil })
+	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(inode.Of(u.info)) != nil })
 	for i := range lost {
 		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
 	}
@@ -36,7 +37,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		path, ok := in.folders.findNode(u.info)
 		if !ok && !u.found {
-			path, ok = in.folders.FindNear(u.info.Path, foundOf(u.info))
+			path, ok = in.folders.FindNear(u.info.Path, inode.Of(u.info))
 		}
 		switch {
 		case u.info.Doubted != 0 && ok:
@@ -104,7 +105,7 @@ func (d *discovery) findCopies(in *input) {
 		d.locked(func() { info = k.info.Info() })
 		var last struct {
 			path string
-			status
+			inode.Status
 		}
 		for _, path := range info.Paths() {
 			dir, base := filepath.Split(path)
@@ -113,14 +114,14 @@ func (d *discovery) findCopies(in *input) {
 				if !strings.HasPrefix(e.Name(), base) || e.Name() == base || !e.Type().IsRegular() {
 					continue
 				}
-				if st, is := d.continues(in, k, dir+e.Name()); is && st.ctime > last.ctime {
-					last.path, last.status = dir+e.Name(), st
+				if st, is := d.continues(in, k, dir+e.Name()); is && st.Ctime > last.Ctime {
+					last.path, last.Status = dir+e.Name(), st
 				}
 			}
 		}
 		if last.path != "" {
 			d.adopt(in, last.path, info.First)
-			if info.Birth = last.birth; info.Birth > 0 {
+			if info.Birth = last.Birth; info.Birth > 0 {
 				d.findSiblings(in, finder.NewLook(), rotated{info: info}, last.path) // copies from later truncations
 			}
 		}
@@ -129,8 +130,8 @@ func (d *discovery) findCopies(in *input) {
 
 // continues reports whether the file at path, which is not known yet, is a copy of the generation k,
 // which no reader has, and holds more than was read of that. It also returns the status of the file.
-func (d *discovery) continues(in *input, k *known, path string) (st status, is bool) {
-	f, st, err := openFile(path)
+func (d *discovery) continues(in *input, k *known, path string) (st inode.Status, is bool) {
+	f, st, err := inode.Open(path)
 	if err != nil {
 		return st, false
 	}
@@ -139,9 +140,9 @@ func (d *discovery) continues(in *input, k *known, path string) (st status, is b
 	known := false
 	d.locked(func() {
 		c = k.candidate(d.scans.no)
-		known = in.byNode.get(st.node) != nil && in.doubted(st.node) == nil
+		known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil
 	})
-	if known || c.reader != nil || c.mark == 0 || st.size <= c.position || !beginsAs(f, c.info.Head) {
+	if known || c.reader != nil || c.mark == 0 || st.Size <= c.position || !beginsAs(f, c.info.Head) {
 		return st, false
 	}
 	return st, identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
@@ -189,7 +190,7 @@ func (d *discovery) findRotated(in *input) {
 func (in *input) whereIs(g rotated) string {
 	path, ok := in.folders.findNode(g.info)
 	if !ok && !g.deleted {
-		path, _ = in.folders.FindNear(g.info.Path, foundOf(g.info))
+		path, _ = in.folders.FindNear(g.info.Path, inode.Of(g.info))
 	}
 	return path
 }
@@ -216,7 +217,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	if path != "" {
 		gone.Now = filepath.Base(path)
 	}
-	if isLink := finder.IsLink(was.info.Path); path != "" && isLink && (was.info.Real == "" || was.info.Real == path) { // it was not renamed
+	if isLink := inode.IsLink(was.info.Path); path != "" && isLink && (was.info.Real == "" || was.info.Real == path) { // it was not renamed
 		gone.Name, gone.Replaced, gone.Kept = gone.Now, false, finder.Leads(was.info.Path) != path
 	}
 	if !was.since.IsZero() {
@@ -229,7 +230,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.st.birth, b.st.birth) })
+	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.st.Birth, b.st.Birth) })
 	for _, s := range found {
 		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 		d.adopt(in, s.path, was.info.First)
@@ -240,17 +241,17 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 type sibling struct {
 	in   *input
 	path string
-	st   status
+	st   inode.Status
 }
 
 // isUnread reports whether a sibling of the gone file is to be read: it is looked at, then opened and
 // compared with what was read, unless the first look is enough.
 func (d *discovery) isUnread(gone rotation.Gone, hasName func(string) bool, s *sibling) bool {
-	st, err := statPath(s.path)
+	st, err := inode.At(s.path)
 	if err != nil || gone.Judge(d.factsOf(s, st), hasName) != rotation.Compare {
 		return false
 	}
-	f, st, err := openFile(s.path)
+	f, st, err := inode.Open(s.path)
 	if err != nil {
 		return false
 	}
@@ -264,9 +265,9 @@ func (d *discovery) isUnread(gone rotation.Gone, hasName func(string) bool, s *s
 }
 
 // factsOf returns what the status of a file tells of it.
-func (d *discovery) factsOf(s *sibling, st status) rotation.Beside {
-	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.birth, Written: st.mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
-	d.locked(func() { b.Known = s.in.readers.Get(st.node) != nil || s.in.byNode.get(st.node) != nil })
+func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
+	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
+	d.locked(func() { b.Known = s.in.readers.Get(st.Node) != nil || s.in.byNode.get(st.Node) != nil })
 	return b
 }
 
@@ -283,7 +284,7 @@ func (d *discovery) wasRead(in *input, s *sample) bool {
 		return true
 	}
 	return slices.ContainsFunc(alike, func(c *candidate) bool {
-		return c.compare(s).facts.Content.Agrees() && (s.size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
+		return c.compare(s).facts.Content.Agrees() && (s.Size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
 	})
 }
 
@@ -291,28 +292,28 @@ func (d *discovery) wasRead(in *input, s *sample) bool {
 // file, also beyond the offset up to which that was read.
 func (c *candidate) goesOnAs(s *sample) bool {
 	_, holds := c.holds(s)
-	return holds && s.size > 0
+	return holds && s.Size > 0
 }
 
 // mayBeCut reports whether a file may be a copy of the candidate that was made before a truncation
 // in an earlier run. One that was created at or after the last write to the original is none.
 func (c *candidate) mayBeCut(in *input, s *sample) bool {
-	if c.latest || c.reader != nil || s.size >= c.end() || !isNameOf(s.f.Name(), c.info) {
+	if c.latest || c.reader != nil || s.Size >= c.end() || !isNameOf(s.f.Name(), c.info) {
 		return false
 	}
 	path, ok := in.folders.findNode(c.info)
 	if !ok {
 		return false
 	}
-	st, err := statPath(path)
-	return err == nil && s.born() < st.mtime
+	st, err := inode.At(path)
+	return err == nil && s.born() < st.Mtime
 }
 
 // longer returns the generations whose head needs more bytes than the file s has: s may be a copy
 // from when such a file was shorter. The caller holds mu.
 func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 	for k := range in.known.All() {
-		if int64(k.info.Head().Len) > s.size {
+		if int64(k.info.Head().Len) > s.Size {
 			c := k.candidate(scan)
 			c.trail = k.places()
 			all = append(all, c)
@@ -324,7 +325,7 @@ func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
 // heldAll reports whether all bytes of a file were read from the candidate. That only its
 // first bytes were proves nothing: most files of an application begin alike.
 func (c *candidate) heldAll(s *sample) bool {
-	if at, holds := c.trail.within(s.f, s.size); holds && at.offset == s.size {
+	if at, holds := c.trail.within(s.f, s.Size); holds && at.offset == s.Size {
 		return true
 	}
 	_, proved := c.provedEnd(s)
@@ -363,8 +364,8 @@ func (d *discovery) meetRenamed() {
 // isKnown reports whether a path need not be read: no regular file is there, or the input knows the
 // file already.
 func (d *discovery) isKnown(in *input, path string) bool {
-	st, err := statPath(path)
+	st, err := inode.At(path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return err != nil || !st.regular || in.readers.Get(st.node) != nil || in.byNode.get(st.node) != nil
+	return err != nil || !st.IsRegular() || in.readers.Get(st.Node) != nil || in.byNode.get(st.Node) != nil
 }

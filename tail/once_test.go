@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 )
 
@@ -26,18 +27,18 @@ func (w *world) unreadOnce() (unread []string) {
 	j, _, err := w.openJournal()
 	must(w.t, err)
 	defer j.Close()
-	read := make(map[node]int64)
+	read := make(map[inode.Node]int64)
 	for _, s := range j.Files("in") {
-		n := nodeOf(s.Info.Info())
+		n := inode.Of(s.Info.Info())
 		read[n] = max(read[n], s.Position)
 	}
 	for _, pattern := range w.in().Paths {
 		paths, err := filepath.Glob(pattern)
 		must(w.t, err)
 		for _, path := range paths {
-			st, err := statPath(path)
+			st, err := inode.At(path)
 			must(w.t, err)
-			if st.regular && read[st.node] < st.size {
+			if st.IsRegular() && read[st.Node] < st.Size {
 				unread = append(unread, path)
 			}
 		}

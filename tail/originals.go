@@ -13,6 +13,7 @@ import (
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
 	"kusto-agent/tail/internal/settings"
 )
@@ -143,7 +144,7 @@ func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (r
 		}
 		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
 	}
-	file, st, err := openFile(path)
+	file, st, err := inode.Open(path)
 	if err != nil {
 		return nil, reread.GoneIf(err, fs.ErrNotExist)
 	}

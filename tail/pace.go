@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -76,12 +75,12 @@ func (d *discovery) meetFresh() {
 			if in.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
-			st, err := statPath(path)
+			st, err := inode.At(path)
 			switch {
 			case err != nil:
-			case st.regular && in.Spec.Matches(path):
+			case st.IsRegular() && in.Spec.Matches(path):
 				d.meet(in, path, "")
-			case st.mode&unix.S_IFMT == unix.S_IFDIR && in.Spec.HearsBelow(path) && !finder.IsLink(path):
+			case st.IsDir() && in.Spec.HearsBelow(path) && !inode.IsLink(path):
 				d.meetBelow(in, path)
 			}
 		}
@@ -109,7 +108,7 @@ func (t *Tailer) hears(r *reader) bool {
 func (d *discovery) glance() (grown bool) {
 	type look struct {
 		r    *reader
-		node node
+		node inode.Node
 		path string
 	}
 	var at []look
@@ -121,8 +120,8 @@ func (d *discovery) glance() (grown bool) {
 	}
 	d.mu.Unlock()
 	for _, l := range at {
-		st, err := statPath(l.path)
-		if err != nil || st.node != l.node {
+		st, err := inode.At(l.path)
+		if err != nil || st.Node != l.node {
 			continue // it was moved or deleted, which the next scan handles
 		}
 		d.mu.Lock()

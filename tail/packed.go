@@ -13,6 +13,7 @@ import (
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 )
 
@@ -35,7 +36,7 @@ type packed struct {
 	path    string
 	first   string // as in adopt; that of the sighting that knew it best
 	real    string // where the path leads
-	st      status
+	st      inode.Status
 	how     archive.Kind
 	handle  string
 	since   time.Time      // unchanged
@@ -76,31 +77,31 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 // meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
 // advance). f stays the caller's. first is as in adopt: with compressed: never a file is noted only if no
 // pattern matches its path, to find out whether unread bytes of another file are lost in it.
-func (d *discovery) meetPacked(in *input, path string, f *os.File, st status, how archive.Kind, first string) {
+func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Status, how archive.Kind, first string) {
 	never, gone := in.Compressed == "never", first != ""
-	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.ctime)) < finder.ActiveFor {
+	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.Ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), d.rescanSoon) // its beginning is still to come
 	}
 	if how == archive.Unknown || never && !gone {
 		return
 	}
-	handle, real := handleOf(f), d.leads(path, st.node)
+	handle, real := inode.Handle(f), d.leads(path, st.Node)
 	d.mu.Lock()
-	if in.readers.Get(st.node) != nil {
+	if in.readers.Get(st.Node) != nil {
 		d.mu.Unlock()
 		return
 	}
-	in.claim(path, st.node, handle)
-	p := in.packed[st.node]
-	if p == nil || p.st.size != st.size || p.st.ctime != st.ctime {
+	in.claim(path, st.Node, handle)
+	p := in.packed[st.Node]
+	if p == nil || p.st.Size != st.Size || p.st.Ctime != st.Ctime {
 		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}
-		in.packed[st.node] = p
+		in.packed[st.Node] = p
 	}
 	if p.scan != d.scans.no {
 		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
 	}
 	if gone && first != path { // it is wanted though no pattern matches it
-		p.first, in.behind[st.node] = first, stray{path, first}
+		p.first, in.behind[st.Node] = first, stray{path, first}
 	}
 	p.barred = gone && (never || in.Excludes(path))
 	p.old = p.old || in.isNew
@@ -131,7 +132,7 @@ func (t *Tailer) advance(p *packed) {
 // known returns what is known of a compressed file; nil: nothing is, or it is being read, or what is
 // known is of another file with the same inode. The caller holds mu.
 func (p *packed) known() *known {
-	k := p.in.byNode.get(p.st.node)
+	k := p.in.byNode.get(p.st.Node)
 	if k == nil || k.reader != nil || otherHandle(k.info.Info().Handle, p.handle) {
 		return nil
 	}
@@ -148,7 +149,7 @@ func (p *packed) done() bool {
 // isAs reports whether the compressed file has not changed since it was read as the generation k.
 func (p *packed) isAs(k *known) bool {
 	was := k.info.Info().Packed
-	return was.Size == p.st.size && was.Mtime == p.st.mtime
+	return was.Size == p.st.Size && was.Mtime == p.st.Mtime
 }
 
 // why returns why a compressed file is not being read; empty: it is. The caller holds mu.
@@ -185,7 +186,7 @@ func (t *Tailer) queueIfQuiet(p *packed) {
 // quiet is how long ago the file changed, by its ctime: gzip sets mtime to that of the
 // original.
 func (p *packed) quiet() time.Duration {
-	changed := time.Unix(0, p.st.ctime)
+	changed := time.Unix(0, p.st.Ctime)
 	if changed.After(p.since) {
 		changed = p.since // the clock was set back after the file had changed
 	}
@@ -219,20 +220,20 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 // lookThrough inspects the compressed file p at path. The error is archive.ErrChanged if the file
 // is not as p says, or changed meanwhile; or it is one of reading.
 func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*archive.Facts, error) {
-	f, st, err := openFile(path)
+	f, st, err := inode.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	same := func() bool { return st.node == p.st.node && st.size == p.st.size && st.mtime == p.st.mtime }
+	same := func() bool { return st.Node == p.st.Node && st.Size == p.st.Size && st.Mtime == p.st.Mtime }
 	if !same() {
 		return nil, archive.ErrChanged
 	}
-	x, err := archive.Inspect(ctx, f, p.how, st.size, func(heads []record.Head) []int64 { return t.places(p, heads) })
+	x, err := archive.Inspect(ctx, f, p.how, st.Size, func(heads []record.Head) []int64 { return t.places(p, heads) })
 	if err != nil {
 		return nil, err
 	}
-	if st, err = statFile(f); err == nil && !same() {
+	if st, err = inode.In(f); err == nil && !same() {
 		err = archive.ErrChanged
 	}
 	return x, err
@@ -250,7 +251,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 		t.rescanSoon()
 	case err != nil:
 		p.err = fmt.Errorf("look through compressed file: %w", err)
-	case p.in.packed[p.st.node] == p:
+	case p.in.packed[p.st.Node] == p:
 		t.advance(p)
 	}
 	path, err := p.path, p.err

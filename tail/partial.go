@@ -75,7 +75,7 @@ func (w *worker) hasGrown(r *reader) bool {
 		if o.z != nil || o.f == nil && w.reopen(o) != nil {
 			continue
 		}
-		if st, err := w.t.stat(o.f); err == nil && st.size != o.size {
+		if st, err := w.t.stat(o.f); err == nil && st.Size != o.size {
 			w.t.locked(func() {
 				w.t.stepBack(o)
 				w.t.readyLocked(o)

@@ -14,6 +14,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -202,10 +203,10 @@ func (w *worker) turn(r *reader) (after, error) {
 		return idle, err
 	}
 	w.checkLent(r)
-	if st.size < r.offset {
+	if st.Size < r.offset {
 		return w.shrunk(r)
 	}
-	if r.empty && st.size > 0 && w.t.mayBeCopy(r, st) {
+	if r.empty && st.Size > 0 && w.t.mayBeCopy(r, st) {
 		return closed, nil
 	}
 	if w.job.moved {
@@ -216,7 +217,7 @@ func (w *worker) turn(r *reader) (after, error) {
 			return idle, err
 		}
 	}
-	if r.z != nil && r.offset < st.size && !w.t.mayUnpack(r) {
+	if r.z != nil && r.offset < st.Size && !w.t.mayUnpack(r) {
 		return parked, nil
 	}
 	if r.old > 0 {
@@ -232,13 +233,13 @@ func (w *worker) turn(r *reader) (after, error) {
 	if !w.begins(r) {
 		return w.t.waitForFile(), nil
 	}
-	if r.long.at > st.size {
+	if r.long.at > st.Size {
 		r.long = long{}
 	}
 	r.reviewNULs()
 	last, end := w.isLast(r), r.end()
-	if end < st.size && w.isOver(r) {
-		end = st.size
+	if end < st.Size && w.isOver(r) {
+		end = st.Size
 	}
 	r.quiet = (r.isQuiet() || r.isCut()) && r.settled != end
 	if w.t.awaitsNext(r) {
@@ -250,7 +251,7 @@ func (w *worker) turn(r *reader) (after, error) {
 		return w.changed(r, "content changed before the position")
 	case r.long.at > 0:
 		return w.passLong(r, last)
-	case ended && r.z != nil && r.offset < st.size:
+	case ended && r.z != nil && r.offset < st.Size:
 		return w.giveUpRest(r)
 	case ended:
 		return w.atEnd(r), nil
@@ -267,10 +268,10 @@ func (w *worker) turn(r *reader) (after, error) {
 // look updates what the reader knows of its file, and opens it if need be. The size of a compressed
 // file is that of its content. The error is errMoved if the file is not found, archive.ErrChanged
 // if a compressed file has changed, or another one of the file system.
-func (w *worker) look(r *reader) (status, error) {
+func (w *worker) look(r *reader) (inode.Status, error) {
 	if r.f == nil {
 		if err := w.reopen(r); err != nil {
-			return status{}, err
+			return inode.Status{}, err
 		}
 	}
 	st, err := w.t.stat(r.f)
@@ -281,15 +282,15 @@ func (w *worker) look(r *reader) (status, error) {
 		if !r.z.isOf(st) {
 			return st, archive.ErrChanged
 		}
-		st.size = r.z.Size()
-	} else if st.node != nodeOf(r.info) {
+		st.Size = r.z.Size()
+	} else if st.Node != inode.Of(r.info) {
 		w.follow(r, st)
 	}
-	if st.size != r.size || st.mtime != r.mtime {
-		r.size, r.mtime, r.grown, r.stuck = st.size, st.mtime, now(), 0
+	if st.Size != r.size || st.Mtime != r.mtime {
+		r.size, r.mtime, r.grown, r.stuck = st.Size, st.Mtime, now(), 0
 		r.active = r.grown
 	}
-	r.highest, r.high = r.high, max(r.high, st.size)
+	r.highest, r.high = r.high, max(r.high, st.Size)
 	return st, nil
 }
 
@@ -305,11 +306,11 @@ func (w *worker) reopen(r *reader) error {
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)
 	}
-	f, st, err := openFile(path)
+	f, st, err := inode.Open(path)
 	if err != nil {
 		return err
 	}
-	if st.ino != info.Inode || st.birth != info.Birth {
+	if st.Ino != info.Inode || st.Birth != info.Birth {
 		f.Close()
 		return fmt.Errorf("reopen %q: %w", path, errMoved)
 	}

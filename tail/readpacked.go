@@ -14,6 +14,7 @@ import (
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -23,16 +24,16 @@ import (
 // upTo were read. The caller holds mu.
 func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, is identity.Verdict) {
 	in := p.in
-	delete(in.packed, p.st.node)
-	delete(in.behind, p.st.node)
-	if t.reader(in, p.st.node) != nil {
+	delete(in.packed, p.st.Node)
+	delete(in.behind, p.st.Node)
+	if t.reader(in, p.st.Node) != nil {
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
 		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)),
-		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.mtime, checked: p.st.mtime}}},
+		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.Mtime, checked: p.st.Mtime}}},
 	}
-	r.z = &contents{Source: archive.NewSource(p.how, p.st.size, x.Size), end: x.End, file: record.Packed{Size: p.st.size, Mtime: p.st.mtime, Cut: x.Cut != nil}}
+	r.z = &contents{Source: archive.NewSource(p.how, p.st.Size, x.Size), end: x.End, file: record.Packed{Size: p.st.Size, Mtime: p.st.Mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {
 		r.z.head = x.Heads[0]
 	}
@@ -42,7 +43,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		r.z.file = k.info.Info().Packed
 	}
 	r.info = record.FileInfo{
-		Path: p.path, First: cmp.Or(p.first, p.path), Dev: p.st.dev, Inode: p.st.ino, Birth: p.st.birth, Handle: p.handle,
+		Path: p.path, First: cmp.Or(p.first, p.path), Dev: p.st.Dev, Inode: p.st.Ino, Birth: p.st.Birth, Handle: p.handle,
 		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
 	if r.life.IsOutside() { // it is found again by the name that a pattern matches
@@ -52,7 +53,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	if is == identity.Continuation { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
 		if k.left.unseen {
-			info.Birth = p.st.mtime // a copy: the file was truncated, and may have been so again
+			info.Birth = p.st.Mtime // a copy: the file was truncated, and may have been so again
 		}
 		if k.left.unseen || fateOf(k.reader, k.left, k.truncated) == identity.Past { // it shows the form of their names
 			in.rotated = append(in.rotated, rotated{info: info, at: p.path})
@@ -98,15 +99,17 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 
 // changed reports whether a file has changed since the last turn of its reader. st is its status
 // now.
-func (r *reader) changed(st status) bool {
+func (r *reader) changed(st inode.Status) bool {
 	if r.z != nil {
 		return !r.z.isOf(st)
 	}
-	return st.size != r.shown.size || st.mtime != r.shown.mtime
+	return st.Size != r.shown.size || st.Mtime != r.shown.mtime
 }
 
 // isOf reports whether a compressed file is as it was when it was looked through.
-func (c *contents) isOf(st status) bool { return st.size == c.file.Size && st.mtime == c.file.Mtime }
+func (c *contents) isOf(st inode.Status) bool {
+	return st.Size == c.file.Size && st.Mtime == c.file.Mtime
+}
 
 // giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.
@@ -264,7 +267,7 @@ func (d *discovery) findPacked(in *input) {
 		infos[i] = k.info.Info()
 	}
 	for n, s := range in.behind {
-		if st, err := statPath(s.path); err == nil && st.node != n || errors.Is(err, fs.ErrNotExist) {
+		if st, err := inode.At(s.path); err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) {
 			delete(in.behind, n)
 		}
 	}
@@ -274,13 +277,13 @@ func (d *discovery) findPacked(in *input) {
 		strays = append(strays, stray{path, path})
 	}
 	for _, s := range strays {
-		st, err := statPath(s.path)
-		if err != nil || !st.regular {
+		st, err := inode.At(s.path)
+		if err != nil || !st.IsRegular() {
 			continue
 		}
 		busy := false
 		d.locked(func() {
-			busy = in.readers.Get(st.node) != nil || in.packed[st.node] != nil && in.packed[st.node].scan == d.scans.no
+			busy = in.readers.Get(st.Node) != nil || in.packed[st.Node] != nil && in.packed[st.Node].scan == d.scans.no
 		})
 		if !busy {
 			d.meetStray(in, s)
@@ -294,7 +297,7 @@ type stray struct{ path, first string }
 
 // meetStray handles a stray if it is compressed by its first bytes.
 func (d *discovery) meetStray(in *input, s stray) {
-	f, st, err := openFile(s.path)
+	f, st, err := inode.Open(s.path)
 	if err != nil {
 		return
 	}
@@ -398,9 +401,9 @@ func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
 
 // sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
 // the size that the inspection found.
-func (k *known) sizeAt(st status) int64 {
+func (k *known) sizeAt(st inode.Status) int64 {
 	if info := k.info.Info(); info.Packed.Size > 0 {
 		return info.Size
 	}
-	return st.size
+	return st.Size
 }

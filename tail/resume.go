@@ -14,6 +14,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
 )
 
@@ -126,16 +127,16 @@ func (in *input) recall(states iter.Seq[State]) {
 // sample is an open file, with what of it finds the generations it may continue.
 type sample struct {
 	f *os.File
-	status
+	inode.Status
 	handle string
 	heads  []record.Head // over every length it has
 }
 
 // born is when a file was made, or last written to where that is not known.
-func (s *sample) born() int64 { return cmp.Or(s.birth, s.mtime) }
+func (s *sample) born() int64 { return cmp.Or(s.Birth, s.Mtime) }
 
-func newSample(f *os.File, st status, handle string) *sample {
-	return &sample{f: f, status: st, handle: handle, heads: fingerprint.Heads(f, st.size)}
+func newSample(f *os.File, st inode.Status, handle string) *sample {
+	return &sample{f: f, Status: st, handle: handle, heads: fingerprint.Heads(f, st.Size)}
 }
 
 // match is what an open file was recognised as.
@@ -151,9 +152,9 @@ type match struct {
 func (t *Tailer) recognise(in *input, s *sample) match {
 	quiet := in.RotateQuiet.D() // so long it may be undecided whether s is a copy
 	t.mu.Lock()
-	in.claim(s.f.Name(), s.node, s.handle)
+	in.claim(s.f.Name(), s.Node, s.handle)
 	same, alike, named := in.sameFile(s, t.scans.no), in.alike(s, t.scans.no), t.namesakes(in, s)
-	doubt := in.suspect[s.node]
+	doubt := in.suspect[s.Node]
 	t.mu.Unlock()
 	if same != nil {
 		same.noteReached(s)
@@ -176,7 +177,7 @@ func (t *Tailer) recognise(in *input, s *sample) match {
 		return doubt.since > 0 && now-doubt.since >= int64(quiet)
 	}
 	m := likest(alike, late, func(c *candidate) finding { return c.compare(s) })
-	if m.is == identity.Own && s.size > 0 { // an empty file is compared when it grows, see mayBeCopy
+	if m.is == identity.Own && s.Size > 0 { // an empty file is compared when it grows, see mayBeCopy
 		if short := likest(named, late, func(c *candidate) finding { return c.shortCopy(s, quiet) }); short.of != nil {
 			m = short
 		}
@@ -220,20 +221,20 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 // sameFile returns the generation that was read under the inode of the file s, if no reader has it;
 // nil: there is none. The caller holds mu.
 func (in *input) sameFile(s *sample, scan uint64) *candidate {
-	switch k := in.byNode.get(s.node); {
-	case k == nil, in.doubted(s.node) != nil: // what was doubted is compared as a new file is
-	case k.node() != s.node: // a rotation copied its content, and the generation goes on in the copy
+	switch k := in.byNode.get(s.Node); {
+	case k == nil, in.doubted(s.Node) != nil: // what was doubted is compared as a new file is
+	case k.node() != s.Node: // a rotation copied its content, and the generation goes on in the copy
 		return k.candidate(scan)
 	case k.reader == nil && !otherHandle(k.info.Info().Handle, s.handle):
 		return k.candidate(scan)
 	}
-	if s.birth == 0 {
+	if s.Birth == 0 {
 		return nil
 	}
 	// Device numbers change over a reboot; all else together does not.
 	for _, h := range s.heads {
 		for k := range in.heads.Get(h) {
-			if n := k.node(); k.reader == nil && n.ino == s.ino && n.birth == s.birth {
+			if n := k.node(); k.reader == nil && n.Ino == s.Ino && n.Birth == s.Birth {
 				return k.candidate(scan)
 			}
 		}
@@ -249,7 +250,7 @@ func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
 	for _, h := range s.heads {
 		for k := range in.heads.Get(h) {
 			// Each of them, if this scan has found it intact, leads to the same verdict.
-			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == uint32(scan) && k.position <= s.size {
+			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == uint32(scan) && k.position <= s.Size {
 				at := place{k.position, k.mark}
 				if told[at] {
 					continue
@@ -283,10 +284,10 @@ func (k *known) isComparable() bool {
 }
 
 // name notes what file a generation is of.
-func (k *known) name(path string, n node, handle string) {
+func (k *known) name(path string, n inode.Node, handle string) {
 	info := k.info.Info()
 	info.Path, info.First = path, path
-	info.Dev, info.Inode, info.Birth, info.Handle = n.dev, n.ino, n.birth, handle
+	info.Dev, info.Inode, info.Birth, info.Handle = n.Dev, n.Ino, n.Birth, handle
 	k.info = info.Facts()
 }
 
@@ -296,8 +297,8 @@ const mostSalts = 4
 // claim notes an open file with the generations whose file the journal does not know, if they bear
 // its id: a power cut can leave such. A file without birth time and handle is left out, because its
 // id may be that of an earlier file. The caller holds mu.
-func (in *input) claim(path string, n node, handle string) {
-	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.birth == 0 && handle == "" {
+func (in *input) claim(path string, n inode.Node, handle string) {
+	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.Birth == 0 && handle == "" {
 		return
 	}
 	for salt := range uint64(mostSalts) {
@@ -326,17 +327,17 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (reread.Source, error) 
 	w := finder.NewWalk()
 	var unclear error
 	for s := range w.Match(&in.Spec) {
-		if st, err := statPath(s.Path()); err == nil && !st.regular {
+		if st, err := inode.At(s.Path()); err == nil && !st.IsRegular() {
 			continue
 		}
-		f, st, err := openFile(s.Path())
+		f, st, err := inode.Open(s.Path())
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
 				unclear = err
 			}
 			continue
 		}
-		if x.Mark != 0 && isOf(x.File.ID, st.node, handleOf(f)) && holds(f, x) == nil {
+		if x.Mark != 0 && isOf(x.File.ID, st.Node, inode.Handle(f)) && holds(f, x) == nil {
 			return f, nil
 		}
 		f.Close()
@@ -357,7 +358,7 @@ func (t *Tailer) findUnnamed(in *input, x record.Extent) (reread.Source, error) 
 
 // isOf reports whether id is a file id that newID makes of a node and a file handle. newID adds a
 // salt if the id is taken, so the first few salts are tried.
-func isOf(id record.FileID, n node, handle string) bool {
+func isOf(id record.FileID, n inode.Node, handle string) bool {
 	for salt := range uint64(mostSalts) {
 		if newID(n, handle, salt) == id {
 			return true

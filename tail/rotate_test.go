@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/inode"
 )
 
 // eachWatch runs a test with events and without.
@@ -70,10 +71,10 @@ func (w *world) wantReadToTheirEnds() {
 	w.tailer.mu.Lock()
 	defer w.tailer.mu.Unlock()
 	for _, path := range paths {
-		st, err := statPath(path)
+		st, err := inode.At(path)
 		must(w.t, err)
-		if r := w.tailer.inputs[0].readers.Get(st.node); r == nil || r.k.position != st.size || r.path() != path {
-			w.t.Errorf("%s of %d bytes is read as %+v", path, st.size, r)
+		if r := w.tailer.inputs[0].readers.Get(st.Node); r == nil || r.k.position != st.Size || r.path() != path {
+			w.t.Errorf("%s of %d bytes is read as %+v", path, st.Size, r)
 		}
 	}
 }
@@ -88,8 +89,8 @@ func TestRotateFast(t *testing.T) {
 		var want []string
 		name := func(n int) string { return w.path(fmt.Sprintf("a.log.%d", n)) }
 		known := func(path string) func() bool {
-			st, err := statPath(path)
-			return func() bool { return err != nil || w.tailer.inputs[0].byNode.get(st.node) != nil }
+			st, err := inode.At(path)
+			return func() bool { return err != nil || w.tailer.inputs[0].byNode.get(st.Node) != nil }
 		}
 		for n := range 60 {
 			var text []byte

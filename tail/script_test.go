@@ -17,6 +17,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/inode"
 )
 
 // The scripts in testdata tell what is done to files and which records come of
@@ -318,9 +319,9 @@ var commands = map[string]func(s *script, a []string) error{
 			if err != nil {
 				return err
 			}
-			st, err := statFile(f)
+			st, err := inode.In(f)
 			f.Close()
-			if err != nil || st.birth > now {
+			if err != nil || st.Birth > now {
 				return err
 			}
 		}

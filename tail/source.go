@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/inode"
 )
 
 // The file of a batch in doubt may have been moved since, with its folder or
@@ -28,7 +29,7 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 	if !ok {
 		path = info.Path // perhaps another file with the same bytes
 	}
-	f, _, err := openFile(path)
+	f, _, err := inode.Open(path)
 	if err == nil {
 		if err = holds(f, x); err == nil && (ok || x.Mark != 0) {
 			return f, nil
@@ -54,8 +55,8 @@ func findSource(in *input, info record.FileInfo, x record.Extent, copies bool) (
 // prefers the file itself to another one, which counts only with copies. nil: there is none. The
 // caller closes the file.
 func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool) *os.File {
-	if path, ok := in.folders.FindNear(info.Path, foundOf(info)); ok {
-		if f, _, err := openFile(path); err == nil {
+	if path, ok := in.folders.FindNear(info.Path, inode.Of(info)); ok {
+		if f, _, err := inode.Open(path); err == nil {
 			if holds(f, x) == nil {
 				return f
 			}
@@ -64,11 +65,11 @@ func findElsewhere(in *input, info record.FileInfo, x record.Extent, copies bool
 	}
 	var alike *os.File
 	for _, path := range placesOf(in, info) {
-		f, st, err := openFile(path)
+		f, st, err := inode.Open(path)
 		if err != nil {
 			continue
 		}
-		same := st.ino == info.Inode && st.birth == info.Birth
+		same := st.Ino == info.Inode && st.Birth == info.Birth
 		switch {
 		case holds(f, x) != nil, !same && (!copies || alike != nil || x.Mark == 0 || !beginsAs(f, info.Head)):
 			f.Close()

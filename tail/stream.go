@@ -258,7 +258,7 @@ func (in *input) isPackedBetween(o, r *reader) bool {
 		return o.shown.mtime < mtime && mtime <= r.info.Birth && homeOf(rotation.Plain(path)) == r.stream.home
 	}
 	for _, p := range in.packed {
-		if isOne(p.path, p.st.mtime) {
+		if isOne(p.path, p.st.Mtime) {
 			return true
 		}
 	}

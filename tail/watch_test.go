@@ -3,6 +3,8 @@ package tail
 import (
 	"os"
 	"testing"
+
+	"kusto-agent/tail/internal/inode"
 )
 
 // TestWatchFollowsFolder: a link to a folder is led elsewhere, as a deploy does, and a
@@ -56,9 +58,9 @@ func TestLinkLedElsewhereDuringAScan(t *testing.T) {
 		must(t, os.Symlink(folder, w.path("link")))
 		must(t, os.Rename(w.path("link"), w.path("current")))
 		must(t, os.WriteFile(w.path("current/a.log"), []byte(folder+"\n"), 0o644))
-		st, err := statPath(w.path("current/a.log"))
+		st, err := inode.At(w.path("current/a.log"))
 		must(t, err)
-		return tailer.find.leads(w.path("current/a.log"), st.node)
+		return tailer.find.leads(w.path("current/a.log"), st.Node)
 	}
 	for _, folder := range []string{"run0", "run1"} {
 		if real, want := find(folder), w.path(folder+"/a.log"); real != want {

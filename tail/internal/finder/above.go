@@ -9,6 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"kusto-agent/tail/internal/inode"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -27,7 +29,7 @@ type above struct {
 
 // aboveDir is a folder that is watched because of names in it.
 type aboveDir struct {
-	node Node
+	node inode.Node
 	wd   int32
 }
 
@@ -69,8 +71,8 @@ func (a *above) follow(folders map[string]bool, heard func(dir string) bool) (ad
 	dirs := make(map[string]aboveDir)
 	used := make(map[int32]bool)
 	for dir, of := range wanted {
-		e, err := look(dir)
-		if err != nil || !e.dir || heard(dir) {
+		e, err := inode.At(dir)
+		if err != nil || !e.IsDir() || heard(dir) {
 			continue // a missing folder is noticed when its parent folder changes
 		}
 		was, ok := a.dirs[dir]

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"kusto-agent/tail/internal/inode"
 )
 
 // TestAsItIs: a path that is there is found as it is, whatever its name means in a
@@ -178,7 +180,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := write(t, dir, "app/a.log")
-	e, err := look(path)
+	e, err := inode.At(path)
 	must(t, err)
 	var x Folders
 	f := func(want string) {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 )
 
@@ -21,7 +22,7 @@ type Folders struct {
 
 // folder is one as it was when it was looked at.
 type folder struct {
-	entry
+	inode.Status
 	at    time.Time           // before the look
 	nodes map[uint64][]string // names of files by inode
 	dirs  []string            // names of folders
@@ -33,14 +34,14 @@ const coarse = 10 * time.Millisecond
 // listing returns a folder as it is, by an earlier look if it has not changed since; nil: it cannot be
 // listed. The caller only reads it.
 func (x *Folders) listing(dir string) *folder {
-	st, err := look(dir)
+	st, err := inode.At(dir)
 	if err != nil {
 		return nil
 	}
 	was, _ := x.seen.Load(dir)
 	f, _ := was.(*folder)
 	// A listing that was made right after the last change may miss another one with the same mtime.
-	if f == nil || f.Node != st.Node || f.mtime != st.mtime || f.at.UnixNano()-f.mtime < int64(coarse) {
+	if f == nil || f.Node != st.Node || f.Mtime != st.Mtime || f.at.UnixNano()-f.Mtime < int64(coarse) {
 		if f, err = lookInto(dir, st); err != nil {
 			return nil // not stored, so the next call tries again
 		}
@@ -63,8 +64,8 @@ func (x *Folders) Forget() { x.seen.Clear() }
 
 // lookInto returns a listing of the regular files of a folder, by inode, and of its folders. st is the entry of the
 // folder, read before. The time in the listing is that before the folder was read.
-func lookInto(dir string, st entry) (*folder, error) {
-	f := &folder{entry: st, at: time.Now(), nodes: make(map[uint64][]string)}
+func lookInto(dir string, st inode.Status) (*folder, error) {
+	f := &folder{Status: st, at: time.Now(), nodes: make(map[uint64][]string)}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -100,16 +101,16 @@ func Shut(paths []string) error {
 
 // Find looks for a file at its old paths and in their folders, by its inode and birth. The
 // device number does not matter, since it can change at a reboot.
-func (x *Folders) Find(paths []string, n Node) (path string, ok bool) {
+func (x *Folders) Find(paths []string, n inode.Node) (path string, ok bool) {
 	for _, was := range paths {
-		if n.isAt(was) {
+		if isAt(n, was) {
 			return was, true
 		}
 	}
 	for _, was := range paths {
 		dir, _ := filepath.Split(was)
 		for _, name := range x.names(dir, n.Ino) {
-			if n.isAt(dir + name) {
+			if isAt(n, dir+name) {
 				return dir + name, true
 			}
 		}
@@ -118,9 +119,9 @@ func (x *Folders) Find(paths []string, n Node) (path string, ok bool) {
 }
 
 // isAt reports whether a file is at a path.
-func (n Node) isAt(path string) bool {
-	e, err := look(path)
-	return err == nil && e.regular && e.Ino == n.Ino && e.Birth == n.Birth
+func isAt(n inode.Node, path string) bool {
+	e, err := inode.At(path)
+	return err == nil && e.IsRegular() && e.Ino == n.Ino && e.Birth == n.Birth
 }
 
 // mostNear is how many folders are listed near one: there may be thousands beside that of a container.
@@ -153,18 +154,18 @@ func (x *Folders) Near(dir string) []string {
 // FindNear looks for the file n, which was at path, in the folders beside its folder and in it. It must
 // have its old name or, in those that Near returns, one that begins like that. FindNear returns the
 // path where the file is now.
-func (x *Folders) FindNear(path string, n Node) (at string, ok bool) {
+func (x *Folders) FindNear(path string, n inode.Node) (at string, ok bool) {
 	dir, base := filepath.Split(path)
 	stem := rotation.Stem(base)
 	for i, folder := range x.near(dir) {
-		if at = filepath.Join(folder, base); n.isAt(at) {
+		if at = filepath.Join(folder, base); isAt(n, at) {
 			return at, true
 		}
 		if stem == "" || i >= mostNear {
 			continue
 		}
 		for _, name := range x.names(folder, n.Ino) {
-			if at = filepath.Join(folder, name); strings.HasPrefix(name, stem) && n.isAt(at) {
+			if at = filepath.Join(folder, name); strings.HasPrefix(name, stem) && isAt(n, at) {
 				return at, true
 			}
 		}
@@ -194,15 +195,15 @@ func Elsewhere(real, path string) string {
 // said of the sending. It belongs to one goroutine.
 type Own struct {
 	dirs    []string
-	files   map[Node]bool
-	folders map[Node]bool
+	files   map[inode.Node]bool
+	folders map[inode.Node]bool
 	known   map[string]bool // folders met in this scan, and whether they are in one of these
 }
 
 // NewOwn returns the set of all files in these folders, by whatever path, and of these
 // files.
-func NewOwn(folders []string, files []Node) *Own {
-	all := &Own{dirs: folders, files: make(map[Node]bool)}
+func NewOwn(folders []string, files []inode.Node) *Own {
+	all := &Own{dirs: folders, files: make(map[inode.Node]bool)}
 	for _, n := range files {
 		all.files[n] = true
 	}
@@ -213,9 +214,9 @@ func NewOwn(folders []string, files []Node) *Own {
 // have been created or moved since the last one, and forgets which other folders were found to lie
 // in them.
 func (o *Own) Begin() {
-	o.folders, o.known = make(map[Node]bool), make(map[string]bool)
+	o.folders, o.known = make(map[inode.Node]bool), make(map[string]bool)
 	for _, dir := range o.dirs {
-		if st, err := look(dir); err == nil {
+		if st, err := inode.At(dir); err == nil {
 			o.folders[st.Node] = true
 		}
 	}
@@ -234,7 +235,7 @@ func (o *Own) Names(path string) bool {
 
 // Holds reports whether a file is the agent's although its path does not show it: a link
 // or another mount leads to it, or it is the agent's log.
-func (o *Own) Holds(path string, n Node) bool {
+func (o *Own) Holds(path string, n inode.Node) bool {
 	if o.files[n] {
 		return true
 	}
@@ -243,7 +244,7 @@ func (o *Own) Holds(path string, n Node) bool {
 
 // resolved returns the target of a link, and any other path unchanged.
 func resolved(path string) string {
-	if IsLink(path) {
+	if inode.IsLink(path) {
 		return Leads(path)
 	}
 	return path
@@ -256,7 +257,7 @@ func (o *Own) inside(dir string) bool {
 		return in
 	}
 	in := false
-	if st, err := look(dir); err == nil {
+	if st, err := inode.At(dir); err == nil {
 		in = o.folders[st.Node]
 	}
 	if up := filepath.Dir(resolved(dir)); !in && up != dir {

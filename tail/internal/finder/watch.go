@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kusto-agent/tail/internal/inode"
+
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sys/unix"
 )
@@ -38,11 +40,11 @@ type Watcher struct {
 	every  atomic.Int64  // ns, see Rest
 
 	mu     sync.Mutex
-	fs     *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
-	above  *above            // nil: as fs, or the kernel gives no second one
-	wanted map[string]bool   // paths of the folders to be watched
-	at     map[string]Node   // what these led to
-	on     map[Node]string   // folders that are watched, each by one of its paths
+	fs     *fsnotify.Watcher     // nil: nothing is to be watched yet, or the kernel gives none
+	above  *above                // nil: as fs, or the kernel gives no second one
+	wanted map[string]bool       // paths of the folders to be watched
+	at     map[string]inode.Node // what these led to
+	on     map[inode.Node]string // folders that are watched, each by one of its paths
 	also   map[string][]string
 	deaf   bool      // some folders cannot be watched, whatever the reason
 	lost   time.Time // when events were last lost; zero: they are heard
@@ -59,7 +61,7 @@ type illness struct {
 func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
 	w := &Watcher{
 		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
-		at: make(map[string]Node), on: make(map[Node]string),
+		at: make(map[string]inode.Node), on: make(map[inode.Node]string),
 	}
 	w.Rest(LookFast)
 	return w
@@ -190,9 +192,9 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 // one at its path. ill says why a watch was refused for lack of resources. The caller holds mu.
 func (w *Watcher) followOnce() (added bool, ill *illness) {
 	// Looked at before they are watched: the next round finds a folder that is replaced in between.
-	at := make(map[string]Node, len(w.wanted))
+	at := make(map[string]inode.Node, len(w.wanted))
 	for dir := range w.wanted {
-		if e, err := look(dir); err == nil && e.dir && (w.on[e.Node] != "" || !isRemote(dir)) {
+		if e, err := inode.At(dir); err == nil && e.IsDir() && (w.on[e.Node] != "" || !isRemote(dir)) {
 			at[dir] = e.Node
 		}
 	}
@@ -230,9 +232,9 @@ func (w *Watcher) followOnce() (added bool, ill *illness) {
 // plan decides which folders are no longer watched and which are from now on, by which path. on has
 // the path by which each watched folder is watched; at has the folder to which each wanted path
 // leads. If several paths lead to one folder, it is watched by one of them; also has the others.
-func plan(on map[Node]string, at map[string]Node) (remove []Node, add map[Node]string, also map[string][]string) {
-	add = make(map[Node]string)
-	by := make(map[Node]string, len(at)) // the path that it is watched by
+func plan(on map[inode.Node]string, at map[string]inode.Node) (remove []inode.Node, add map[inode.Node]string, also map[string][]string) {
+	add = make(map[inode.Node]string)
+	by := make(map[inode.Node]string, len(at)) // the path that it is watched by
 	for n, dir := range on {
 		if now, ok := at[dir]; ok && now == n {
 			by[n] = dir
@@ -427,7 +429,7 @@ func (w *Watcher) pathsOf(path string) []string {
 // events of that say nothing about names at the path. For a folder without a watch, it reports
 // whether it exists.
 func (w *Watcher) isCurrent(dir string) bool {
-	e, err := look(dir)
+	e, err := inode.At(dir)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, ok := w.at[dir]

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"kusto-agent/tail/internal/inode"
+
 	"go.uber.org/goleak"
 )
 
@@ -278,24 +280,24 @@ func TestFirstWrite(t *testing.T) {
 
 // TestPlan: what is watched, what the paths lead to, and what is to be done.
 func TestPlan(t *testing.T) {
-	a, b := Node{Ino: 1}, Node{Ino: 2}
-	f := func(name string, on map[Node]string, at map[string]Node, remove []Node, add map[Node]string, also map[string][]string) {
+	a, b := inode.Node{Ino: 1}, inode.Node{Ino: 2}
+	f := func(name string, on map[inode.Node]string, at map[string]inode.Node, remove []inode.Node, add map[inode.Node]string, also map[string][]string) {
 		t.Helper()
 		gotRemove, gotAdd, gotAlso := plan(on, at)
-		slices.SortFunc(gotRemove, func(a, b Node) int { return int(a.Ino) - int(b.Ino) })
+		slices.SortFunc(gotRemove, func(a, b inode.Node) int { return int(a.Ino) - int(b.Ino) })
 		if !slices.Equal(gotRemove, remove) || !maps.Equal(gotAdd, add) || !reflect.DeepEqual(gotAlso, also) {
 			t.Errorf("%s: remove %v, add %v, also %v; want %v, %v, %v", name, gotRemove, gotAdd, gotAlso, remove, add, also)
 		}
 	}
 	f("nothing", nil, nil, nil, nil, nil)
-	f("a new one", nil, map[string]Node{"/x": a}, nil, map[Node]string{a: "/x"}, nil)
-	f("as it was", map[Node]string{a: "/x"}, map[string]Node{"/x": a}, nil, nil, nil)
-	f("no longer wanted", map[Node]string{a: "/x"}, nil, []Node{a}, nil, nil)
-	f("replaced", map[Node]string{a: "/x"}, map[string]Node{"/x": b}, []Node{a}, map[Node]string{b: "/x"}, nil)
-	f("replaced, and wanted under its new name", map[Node]string{a: "/x"}, map[string]Node{"/x": b, "/x.old": a}, []Node{a}, map[Node]string{a: "/x.old", b: "/x"}, nil)
-	f("exchanged", map[Node]string{a: "/x", b: "/y"}, map[string]Node{"/x": b, "/y": a}, []Node{a, b}, map[Node]string{a: "/y", b: "/x"}, nil)
-	f("two paths", nil, map[string]Node{"/y": a, "/x": a}, nil, map[Node]string{a: "/x"}, map[string][]string{"/x": {"/y"}})
-	f("a second path", map[Node]string{a: "/y"}, map[string]Node{"/y": a, "/x": a}, nil, nil, map[string][]string{"/y": {"/x"}})
+	f("a new one", nil, map[string]inode.Node{"/x": a}, nil, map[inode.Node]string{a: "/x"}, nil)
+	f("as it was", map[inode.Node]string{a: "/x"}, map[string]inode.Node{"/x": a}, nil, nil, nil)
+	f("no longer wanted", map[inode.Node]string{a: "/x"}, nil, []inode.Node{a}, nil, nil)
+	f("replaced", map[inode.Node]string{a: "/x"}, map[string]inode.Node{"/x": b}, []inode.Node{a}, map[inode.Node]string{b: "/x"}, nil)
+	f("replaced, and wanted under its new name", map[inode.Node]string{a: "/x"}, map[string]inode.Node{"/x": b, "/x.old": a}, []inode.Node{a}, map[inode.Node]string{a: "/x.old", b: "/x"}, nil)
+	f("exchanged", map[inode.Node]string{a: "/x", b: "/y"}, map[string]inode.Node{"/x": b, "/y": a}, []inode.Node{a, b}, map[inode.Node]string{a: "/y", b: "/x"}, nil)
+	f("two paths", nil, map[string]inode.Node{"/y": a, "/x": a}, nil, map[inode.Node]string{a: "/x"}, map[string][]string{"/x": {"/y"}})
+	f("a second path", map[inode.Node]string{a: "/y"}, map[string]inode.Node{"/y": a, "/x": a}, nil, nil, map[string][]string{"/y": {"/x"}})
 }
 
 // TestResolve: the names on the way to a folder, and where each is looked up.

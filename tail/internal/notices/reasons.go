@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/settings"
 	"kusto-agent/tail/internal/trusted"
 )
@@ -47,17 +48,6 @@ func ShutFolder(path string, err error) (folder string, shut error) {
 	return folder, &os.PathError{Op: "enter", Path: folder, Err: unix.EACCES}
 }
 
-// NoFile returns the error for a path that leads to something else than a regular file: its mode has the
-// bits of stat, kind says what it is. Only of a pipe or a socket records are missed.
-func NoFile(mode uint32, kind string) error {
-	fix := leaveOut
-	if mode&unix.S_IFMT == unix.S_IFDIR {
-		fix = "to read the files in it, add /* to the path; else " + leaveOut
-	}
-	pipe := mode&unix.S_IFMT == unix.S_IFIFO || mode&unix.S_IFMT == unix.S_IFSOCK
-	return &problem{error: errors.New("it is " + kind), fix: fix, unread: pipe}
-}
-
 // Dangling is for a link that leads to nothing: there is to be a file.
 func Dangling(err error) error { return &problem{error: err, fix: FixOf(err), unread: true} }
 
@@ -75,8 +65,12 @@ func Quarantine(err error) error {
 // neither does a folder or a device that a pattern matches.
 func isUnread(err error) bool {
 	var p *problem
-	if errors.As(err, &p) {
+	var kind *inode.KindError
+	switch {
+	case errors.As(err, &p):
 		return p.unread
+	case errors.As(err, &kind):
+		return kind.IsPipe()
 	}
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -93,11 +87,16 @@ var agentUser = sync.OnceValue(func() string {
 // FixOf says what a person can do about a file that cannot be read.
 func FixOf(err error) string {
 	var p *problem
+	var kind *inode.KindError
 	var planted *trusted.PlantedError
 	var mark *settings.MarkError
 	switch {
 	case errors.As(err, &p):
 		return p.fix
+	case errors.As(err, &kind) && kind.IsDir():
+		return "to read the files in it, add /* to the path; else " + leaveOut
+	case errors.As(err, &kind):
+		return leaveOut
 	case errors.As(err, &planted):
 		return planted.Fix()
 	case errors.As(err, &mark):

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/trusted"
 )
 
@@ -26,15 +28,34 @@ func TestIsSame(t *testing.T) {
 	f("full: 9 of 10 bytes", "read-only", false)
 }
 
+// kindOf returns the error for what is at a path and is no regular file.
+func kindOf(t *testing.T, path string) error {
+	t.Helper()
+	s, err := inode.At(path)
+	if err != nil || s.Kind() == nil {
+		t.Fatalf("%s: %v, regular %t", path, err, s.IsRegular())
+	}
+	return s.Kind()
+}
+
+func fifo(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // What is no file keeps nothing from being read; what cannot be opened may.
 func TestIsUnread(t *testing.T) {
-	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, Dangling(unix.ENOENT), NoFile(unix.S_IFIFO, "a pipe"), &trusted.PlantedError{Path: "/x"},
+	for _, err := range []error{unix.EACCES, unix.EIO, unix.EMFILE, unix.ESTALE, unix.ELOOP, Dangling(unix.ENOENT), kindOf(t, fifo(t)), &trusted.PlantedError{Path: "/x"},
 		errors.New("what nobody thought of")} {
 		if !isUnread(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is not about a file", err)
 		}
 	}
-	for _, err := range []error{unix.ENOENT, ErrNoMatch, ErrOwn, Rival("a"), NoFile(unix.S_IFDIR, "a folder"), NoFile(unix.S_IFCHR, "a device")} {
+	for _, err := range []error{unix.ENOENT, ErrNoMatch, ErrOwn, Rival("a"), kindOf(t, t.TempDir()), kindOf(t, "/dev/null")} {
 		if isUnread(&os.PathError{Op: "open", Path: "/x", Err: err}) {
 			t.Errorf("%v is about a file", err)
 		}
@@ -58,8 +79,8 @@ func TestFixes(t *testing.T) {
 	f(fs.ErrNotExist, "still to come")
 	f(unix.EIO, "file system")
 	f(unix.ESTALE, "file system")
-	f(NoFile(unix.S_IFSOCK, "a socket"), "exclude")
-	f(NoFile(unix.S_IFDIR, "a folder"), "add /*")
+	f(kindOf(t, fifo(t)), "exclude")
+	f(kindOf(t, t.TempDir()), "add /*")
 	f(ErrOwn, "exclude")
 	f(ErrNoMatch, "paths")
 	f(Rival("a"), "paths")

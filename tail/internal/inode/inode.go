@@ -1,0 +1,160 @@
+// Package inode promises to tell one file from every other that a path or a descriptor
+// leads to, also where the inode number is used again, and to open nothing but regular
+// files. It reads no content.
+package inode
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/trusted"
+)
+
+// Node names a file or a folder while it exists. Birth, in ns, tells it from an earlier
+// one with the same inode number, which ext4 hands out again at once; it is 0 where the file
+// system does not tell.
+type Node struct {
+	Dev, Ino uint64
+	Birth    int64
+}
+
+// Of returns the node of a file that is remembered.
+func Of(i record.FileInfo) Node { return Node{Dev: i.Dev, Ino: i.Inode, Birth: i.Birth} }
+
+// Status is what one look at a file says.
+type Status struct {
+	Node
+	Size  int64
+	Mtime int64 // ns
+	Ctime int64 // ns; of a deleted file, when it was deleted
+	Links uint32
+	mode  uint16
+}
+
+// IsRegular reports whether it is a regular file.
+func (s Status) IsRegular() bool { return s.mode&unix.S_IFMT == unix.S_IFREG }
+
+// IsDir reports whether it is a folder.
+func (s Status) IsDir() bool { return s.mode&unix.S_IFMT == unix.S_IFDIR }
+
+// At looks at a path, following links.
+func At(path string) (Status, error) { return look(unix.AT_FDCWD, path, 0) }
+
+// In looks at an open file, whatever its path is now. Another goroutine may close it
+// meanwhile.
+func In(f *os.File) (s Status, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return Status{}, err
+	}
+	if shut := raw.Control(func(fd uintptr) { s, err = look(int(fd), "", unix.AT_EMPTY_PATH) }); shut != nil {
+		return Status{}, shut
+	}
+	return s, err
+}
+
+// IsLink reports whether a path is that of a link.
+func IsLink(path string) bool {
+	s, err := look(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && s.mode&unix.S_IFMT == unix.S_IFLNK
+}
+
+// look returns the status of a path below fd, or of fd itself if flags say so. The error is an
+// *os.PathError.
+func look(fd int, path string, flags int) (Status, error) {
+	var x unix.Statx_t
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Statx(fd, path, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &x)
+	}
+	if err != nil {
+		return Status{}, &os.PathError{Op: "statx", Path: path, Err: err}
+	}
+	s := Status{
+		Node:  Node{Dev: unix.Mkdev(x.Dev_major, x.Dev_minor), Ino: x.Ino},
+		Size:  int64(x.Size),
+		Mtime: x.Mtime.Sec*1e9 + int64(x.Mtime.Nsec),
+		Ctime: x.Ctime.Sec*1e9 + int64(x.Ctime.Nsec),
+		Links: x.Nlink,
+		mode:  x.Mode,
+	}
+	if x.Mask&unix.STATX_BTIME != 0 {
+		s.Birth = x.Btime.Sec*1e9 + int64(x.Btime.Nsec)
+	}
+	return s, nil
+}
+
+// Open opens a path for reading without ever blocking: a FIFO would. Links are followed
+// as trusted.Open does. If it leads to no regular file, the error is a *KindError.
+func Open(path string) (*os.File, Status, error) {
+	f, err := trusted.Open(path)
+	if err != nil {
+		return nil, Status{}, err
+	}
+	s, err := In(f)
+	if err == nil {
+		err = s.Kind()
+	}
+	if err != nil {
+		f.Close()
+		return nil, Status{}, err
+	}
+	return f, s, nil
+}
+
+// Kind returns a *KindError for what is no regular file, and nil for one.
+func (s Status) Kind() error {
+	if s.IsRegular() {
+		return nil
+	}
+	return &KindError{s.mode & unix.S_IFMT}
+}
+
+// KindError is for a path that leads to something else than a regular file.
+type KindError struct{ kind uint16 }
+
+func (e *KindError) Error() string {
+	switch e.kind {
+	case unix.S_IFDIR:
+		return "it is a directory"
+	case unix.S_IFIFO:
+		return "it is a FIFO"
+	case unix.S_IFSOCK:
+		return "it is a socket"
+	case unix.S_IFCHR, unix.S_IFBLK:
+		return "it is a device"
+	}
+	return "it is not a regular file"
+}
+
+// IsDir reports whether a folder is there.
+func (e *KindError) IsDir() bool { return e.kind == unix.S_IFDIR }
+
+// IsPipe reports whether records may come out of it that the agent does not read.
+func (e *KindError) IsPipe() bool { return e.kind == unix.S_IFIFO || e.kind == unix.S_IFSOCK }
+
+// atHandleFID asks for a handle that only identifies, which file systems give
+// that do not export any other (name_to_handle_at(2)).
+const atHandleFID = 0x200
+
+// Handle returns the kernel's handle of an open file, which has the inode and its
+// generation; empty: the file system has none, and the time of birth is used instead.
+func Handle(f *os.File) string {
+	for _, flags := range []int{unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | atHandleFID} {
+		if h, _, err := unix.NameToHandleAt(int(f.Fd()), "", flags); err == nil {
+			return string(append(binary.LittleEndian.AppendUint32(nil, uint32(h.Type())), h.Bytes()...))
+		}
+	}
+	return ""
+}
+
+// IsOverlay reports whether a folder is on overlayfs. There, the first write to a file of a lower
+// layer, and its renaming, give the file another node.
+func IsOverlay(dir string) bool {
+	var s unix.Statfs_t
+	return unix.Statfs(dir, &s) == nil && uint32(s.Type) == unix.OVERLAYFS_SUPER_MAGIC
+}
