@@ -7,6 +7,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
@@ -46,7 +47,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	if d.size != nil {
 		st.Size = d.size(st.Size)
 	}
-	s := newSample(f, st, handle)
+	s := compare.Of(f, st, handle)
 	m := d.recognise(in, s)
 	old := in.isNew && in.StartAt == "end"
 	if old && m.is == identity.Undecided {
@@ -95,7 +96,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
 	r.info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
-		r.info.Path = m.of.info.Path
+		r.info.Path = m.of.Info.Path
 		r.info.Real = finder.Elsewhere(real, r.info.Path)
 	}
 	switch m.is {
@@ -106,28 +107,28 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 		d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 			"file", path, "offset", k.position, "bytes", st.Size)
 		r.info.First = k.info.Info().First
-		k.own().left = truncatedUnseen(st)
+		k.own().left = compare.TruncatedUnseen(st)
 		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 		d.start(r, in.nextOf(k.file()), newKnown())
 		d.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
 	case identity.Copy, identity.Rest:
 		d.begin(r)
 		d.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
-			"of", m.of.info.Path, "offset", m.upTo.offset, "bytes", st.Size)
-		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.offset // see passOld
-		d.passOver(r, m.upTo.offset)
+			"of", m.of.Info.Path, "offset", m.upTo.Offset, "bytes", st.Size)
+		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.Offset // see passOld
+		d.passOver(r, m.upTo.Offset)
 	default:
 		d.begin(r)
 		if old {
 			d.passOver(r, r.size)
 			break
 		}
-		if len(s.heads) > 0 {
-			r.info.Head = s.heads[0]
+		if len(s.Heads) > 0 {
+			r.info.Head = s.Heads[0]
 		}
 		d.noteFound(r)
 		if m.of != nil {
-			d.tellAlike(path, m.of.info.Path, st.Size)
+			d.tellAlike(path, m.of.Info.Path, st.Size)
 		}
 	}
 	d.fds.open.Add(1)
@@ -179,7 +180,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	moved := was.Path != r.path() || k.node() != inode.Of(r.info)
 	r.advance(k.position, k.mark)
 	r.skips = k.ahead
-	if r.offset > r.size && !c.reached { // the file is a copy that ends before the offset: nothing in it is new
+	if r.offset > r.size && !c.Reached { // the file is a copy that ends before the offset: nothing in it is new
 		mark := record.Mark(0)
 		if r.z != nil {
 			mark = r.z.end

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
@@ -147,7 +148,7 @@ func TestDeletedWithARest(t *testing.T) {
 	next, st, err := inode.Open(w.path("a.log"))
 	must(t, err)
 	defer next.Close()
-	if m := tailer.recognise(r.in, newSample(next, st, "")); m.is != identity.Undecided {
+	if m := tailer.recognise(r.in, compare.Of(next, st, "")); m.is != identity.Undecided {
 		t.Errorf("the next file is %v", m.is)
 	}
 }

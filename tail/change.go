@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -197,7 +198,7 @@ func (w *worker) leave(r *reader) after {
 	if err == nil && r.old > 0 {
 		err = w.passOld(r) // what start_at: end leaves out must not be read when the input comes back
 	}
-	w.retire(r, departure{unwanted: true})
+	w.retire(r, compare.Departure{Unwanted: true})
 	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
 	if left := st.Size - r.offset; err == nil && st.Links == 0 && left > 0 {
 		t.abandoned(r.file, r.offset, left)

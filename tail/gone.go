@@ -68,7 +68,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 	missing := d.longMissing(in, w)
 	d.mu.Unlock()
 	for _, c := range missing {
-		if _, there := in.folders.findNode(c.info); d.forgot(in, c, there) {
+		if _, there := in.folders.findNode(c.Info); d.forgot(in, c, there) {
 			d.forget(c.k.file())
 		}
 	}

@@ -1,15 +1,12 @@
 package tail
 
 import (
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/identity"
-	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -17,28 +14,30 @@ import (
 // its own k is one that it only begins like; nil: there is none. Unlike a plain copy, it is never
 // read while its original is: then the verdict is Copy, with k nil if it is not known yet of which
 // file. The caller holds mu.
-func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
+func (t *Tailer) judge(p *packed) (k *known, upTo compare.Place, is identity.Verdict) {
 	if k := p.known(); k != nil {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
-		f.Content, _ = k.isIn(p.facts)
+		was := k.original()
+		f.Content, _ = was.IsIn(p.facts)
 		if f.Content == identity.Prefix || f.Content == identity.Part {
 			f.Content = identity.Holds // it is shorter than what was read, and was recognized so before
 		}
-		return k, place{}, identity.Judge(f)
+		return k, compare.Place{}, identity.Judge(f)
 	}
 	open := false // a file that is being read has to be read on before it can be compared
 	var like *known
 	for _, o := range p.alike(p.facts.Heads) {
-		f, at := o.comparePacked(p)
+		was := o.original()
+		f, at := o.comparePacked(p, &was)
 		v := identity.Judge(f)
 		switch {
 		case f.Content == identity.Unknown && o.reader != nil && !o.reader.atEnd:
 			open = true
 		case f.Content == identity.Unknown:
-			return nil, place{}, identity.Undecided
+			return nil, compare.Place{}, identity.Undecided
 		case v != identity.Own && (k == nil || o.position > k.position):
 			k, upTo, is = o, at, v
-		case v == identity.Own && (f.Content.Agrees() || o.goesOnAfter(p.facts)):
+		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)):
 			like = o
 		}
 	}
@@ -52,20 +51,20 @@ func (t *Tailer) judge(p *packed) (k *known, upTo place, is identity.Verdict) {
 	return k, upTo, is
 }
 
-// comparePacked returns how the content of a compressed file compares with the generation k, and up
-// to where it was read (see isIn).
-func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
-	f = identity.Facts{Node: identity.Older, Fate: fateOf(k.reader, k.left, k.truncated), Compressed: true}
+// comparePacked returns how the content of a compressed file compares with the generation k, of which
+// was is known, and up to where it was read (see compare.Original.IsIn).
+func (k *known) comparePacked(p *packed, was *compare.Original) (f identity.Facts, upTo compare.Place) {
+	f = identity.Facts{Node: identity.Older, Fate: compare.FateOf(k.reader != nil, k.left, k.truncated), Compressed: true}
 	if f.Fate == identity.Renamed {
 		f.Fate = identity.Past // it was compressed after that
 	}
 	switch {
-	case isStale(p.st, k.node().Birth):
+	case compare.IsStale(p.st, k.node().Birth):
 		f.Node = identity.Stale
-	case k.reader == nil && k.left.at > 0 && p.st.Mtime > k.left.at:
+	case k.reader == nil && k.left.At > 0 && p.st.Mtime > k.left.At:
 		f.Node = identity.Younger // compressing keeps the time at which its content was written
 	}
-	if f.Content, upTo = k.isIn(p.facts); f.Content == identity.Holds {
+	if f.Content, upTo = was.IsIn(p.facts); f.Content == identity.Holds {
 		f.Content = k.evidence(p, f.Fate)
 	}
 	return f, upTo
@@ -75,7 +74,7 @@ func (k *known) comparePacked(p *packed) (f identity.Facts, upTo place) {
 // same content. The compressed file then waits for it.
 func (p *packed) isAwaited() bool {
 	for r := range p.in.readers.All() {
-		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head().Len == 0 && r.life.Turn() != tracker.Resting && isNameOf(p.path, r.k.info.Info()) {
+		if r.k.position == 0 && r.shown.size > 0 && r.k.info.Head().Len == 0 && r.life.Turn() != tracker.Resting && compare.IsNameOf(p.path, r.k.info.Info()) {
 			return true
 		}
 	}
@@ -89,64 +88,11 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
 	for k := range p.in.known.All() {
-		if k.mark != 0 && k.info.Head().Len == 0 && isNameOf(p.path, k.info.Info()) {
+		if k.mark != 0 && k.info.Head().Len == 0 && compare.IsNameOf(p.path, k.info.Info()) {
 			all = append(all, k)
 		}
 	}
 	return all
-}
-
-// isIn compares the content of a compressed file with what was read of k. Unknown: no hash of it
-// was taken at the offset that is needed. The place counts only for Prefix and Part.
-func (k *known) isIn(x *archive.Facts) (identity.Content, place) {
-	at, mark := k.position, k.mark
-	switch {
-	case at == 0 || mark == 0: // both begin alike, and there is no hash of k to compare with
-		if n := len(k.ahead); at <= x.Size && (n == 0 || k.ahead[n-1].End <= x.Size) {
-			return identity.Holds, place{}
-		}
-		return identity.Differs, place{}
-	case at <= x.Size:
-		return agreement(x, place{at, mark}, identity.Holds), place{}
-	case k.truncated.IsZero():
-		return identity.Differs, place{}
-	}
-	return k.beginning(x) // it may be a copy that was made before the last records were written and the file was truncated
-}
-
-// beginning compares the content of a compressed file with the beginning of k, which is longer, up to the
-// last place of its trail that is in the file.
-func (k *known) beginning(x *archive.Facts) (identity.Content, place) {
-	for _, p := range slices.Backward(k.trail) {
-		switch {
-		case p.offset == x.Size:
-			return agreement(x, p, identity.Prefix), p
-		case p.offset < x.Size:
-			if end, ok := lateEnd(k.late, k.position, x.Size); ok && end.mark == x.End && agreement(x, p, identity.Part) == identity.Part {
-				return identity.Prefix, end
-			}
-			return agreement(x, p, identity.Part), p
-		}
-	}
-	return identity.Differs, place{}
-}
-
-// goesOnAfter reports whether a compressed file seems to hold the beginning of k, which goes on: it was
-// compressed while somebody still wrote to it. That proves too little to leave the file out.
-func (k *known) goesOnAfter(x *archive.Facts) bool {
-	content, _ := k.beginning(x)
-	return content.Agrees()
-}
-
-// agreement compares the hash of a compressed file at the offset of p with that of p.
-func agreement(x *archive.Facts, p place, agrees identity.Content) identity.Content {
-	switch m, looked := x.Marks[p.offset]; {
-	case !looked:
-		return identity.Unknown
-	case m == p.mark:
-		return agrees
-	}
-	return identity.Differs
 }
 
 // places returns the offsets, in order, at which an inspection takes hashes of a compressed file:
@@ -157,7 +103,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	add := func(k *known) {
 		all = append(all, k.position)
 		for _, at := range k.trail {
-			all = append(all, at.offset)
+			all = append(all, at.Offset)
 		}
 	}
 	if k := p.in.byNode.get(p.st.Node); k != nil {
@@ -185,9 +131,9 @@ const enoughAlike = 64 << 10
 // come to its end and the name of p is another one, other files begin like k too, or the content of
 // p is of later than k.
 func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
-	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.unseen
+	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
 	switch {
-	case (unseen || fate == identity.Untouched) && !isOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
+	case (unseen || fate == identity.Untouched) && !compare.IsOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
 		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
@@ -196,7 +142,7 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 		return identity.Holds
 	case k.info.Info().Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
-	case time.Since(k.truncated) < freshCopy || isNameOf(p.path, k.info.Info()):
+	case time.Since(k.truncated) < compare.FreshCopy || compare.IsNameOf(p.path, k.info.Info()):
 		return identity.Holds
 	}
 	return identity.Little
@@ -222,23 +168,4 @@ func (in *input) isSuperseded(k *known, mtime int64) bool {
 		at, info := o.node().Birth, o.info.Info()
 		return born < at && at < mtime && info.First == first && in.Reads(info.Path) // else it was never read at first
 	})
-}
-
-// isNameOf reports whether rotation may have given a file this path: same folder, and a
-// name that begins with the file's name without its extension.
-func isNameOf(path string, info record.FileInfo) bool {
-	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool {
-		return filepath.Dir(path) == filepath.Dir(was) && filepath.Base(path) != filepath.Base(was) && beginsWithStem(path, was)
-	})
-}
-
-// isOfStem is isNameOf for a file that may have been moved to another folder too.
-func isOfStem(path string, info record.FileInfo) bool {
-	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool { return beginsWithStem(path, was) })
-}
-
-// beginsWithStem reports whether the name at path begins with the name at was without its extension.
-func beginsWithStem(path, was string) bool {
-	stem := rotation.Stem(filepath.Base(was))
-	return stem != "" && strings.HasPrefix(filepath.Base(path), stem)
 }

@@ -2,12 +2,10 @@ package tail
 
 import (
 	"bytes"
-	"io"
 	"slices"
 	"sync"
 
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/fingerprint"
 )
 
 // lately keeps the bytes that were read last, of all files together. Where a file is
@@ -71,29 +69,6 @@ func (l *lately) before(f record.File, end int64) []byte {
 	return bytes.Join(parts, nil)
 }
 
-// lateEnd returns the place at an offset. late are the bytes before the offset position. False:
-// they do not reach back that far, or the offset is after position.
-func lateEnd(late []byte, position, offset int64) (place, bool) {
-	n := int64(len(late)) - (position - offset)
-	if n < min(offset, record.MarkLen) || offset > position {
-		return place{}, false
-	}
-	return place{offset, fingerprint.MarkOf(late[max(n-record.MarkLen, 0):n])}, true
-}
-
-// endsLate compares the end of f, which has size bytes, with the bytes of late before that offset.
-// late are the bytes that were read of another file before the offset position.
-func endsLate(f io.ReaderAt, size int64, late []byte, position int64) (place, bool) {
-	p, ok := lateEnd(late, position, size)
-	if !ok {
-		return place{}, false
-	}
-	late = late[:int64(len(late))-(position-size)]
-	b := make([]byte, len(late))
-	_, err := fingerprint.ReadFull(f, b, size-int64(len(b)))
-	return p, err == nil && bytes.Equal(b, late)
-}
-
 // keepLate stores, with a generation that ends by a truncation, the bytes that were read of it
 // last. If all store too much, the oldest lose theirs. The caller holds mu.
 func (t *Tailer) keepLate(k *known, late []byte) {
@@ -109,43 +84,4 @@ func (t *Tailer) keepLate(k *known, late []byte) {
 			return
 		}
 	}
-}
-
-// trail is where reading of a generation stood lately, with the mark of each
-// place. What is written between a copy and the truncation that follows it is
-// read from the file and missing in the copy; the trail knows such a copy, which
-// is shorter than what was read, for what it is. Guarded by Tailer.mu.
-type trail []place
-
-type place struct {
-	offset int64
-	mark   record.Mark
-}
-
-// trailLen is how many places are kept; one is added by a turn at most.
-const trailLen = 64
-
-// add stores a place; nothing if the mark is not known.
-func (t *trail) add(offset int64, mark record.Mark) {
-	if n := len(*t); mark == 0 || n > 0 && (*t)[n-1].offset == offset {
-		return
-	} else if n == trailLen {
-		for i := range n / 2 { // every second one will do for what is long past
-			(*t)[i] = (*t)[2*i]
-		}
-		*t = (*t)[:n/2]
-	}
-	*t = append(*t, place{offset, mark})
-}
-
-// within returns the last place of the trail that an open file of this size reaches, and
-// whether the file has the same content up to there.
-func (t trail) within(f io.ReaderAt, size int64) (place, bool) {
-	for _, p := range slices.Backward(t) {
-		if p.offset <= size {
-			m, err := fingerprint.MarkAt(f, p.offset)
-			return p, err == nil && m == p.mark
-		}
-	}
-	return place{}, false
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
@@ -117,7 +118,7 @@ func (w *worker) lose(r *reader) after {
 		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open, its unread bytes are lost", "file", w.pathOf(r),
 			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
-	w.retire(r, departure{lost: true})
+	w.retire(r, compare.Departure{Lost: true})
 	return closed
 }
 
@@ -222,7 +223,7 @@ func (w *worker) renew(r *reader) error {
 }
 
 // retire is retired, and tells the journal.
-func (w *worker) retire(r *reader, left departure) {
+func (w *worker) retire(r *reader, left compare.Departure) {
 	r.info.Size = r.high
 	w.t.locked(func() { w.t.retired(r, left) })
 	if r.registered {
@@ -233,8 +234,8 @@ func (w *worker) retire(r *reader, left departure) {
 // retired notes how far a generation was read, so that its content is recognized under another
 // name, and that r is not its reader any more. left says how the file left its path. The caller
 // holds mu.
-func (t *Tailer) retired(r *reader, left departure) {
-	if left.unwanted {
+func (t *Tailer) retired(r *reader, left compare.Departure) {
+	if left.Unwanted {
 		r.info.Path = r.path()
 		r.in.unsought = true // the next scan looks for it, since it may be wanted again and have another name
 		t.notices.Forget(func(s notices.Subject) bool { return s == notices.Subject{Path: r.path(), Input: r.in.Name} })
@@ -247,7 +248,7 @@ func (t *Tailer) retired(r *reader, left departure) {
 		r.in.describe(k, r.info)
 		k.reader, k.own().left = nil, left
 	}
-	if left.lost {
+	if left.Lost {
 		r.k.own().toldLost = true
 		r.in.lost = append(r.in.lost, r.k)
 	}
@@ -265,8 +266,8 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	if r.stream != nil {
 		r.seeks = 0
 	}
-	t.retired(r, departure{})
-	r.k.own().left = departure{at: found.UnixNano()} // not ctime: a file may show its new size before its new ctime
+	t.retired(r, compare.Departure{})
+	r.k.own().left = compare.Departure{At: found.UnixNano()} // not ctime: a file may show its new size before its new ctime
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	t.rescanSoon()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
@@ -142,10 +143,10 @@ func (d *discovery) continues(in *input, k *known, path string) (st inode.Status
 		c = k.candidate(d.scans.no)
 		known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil
 	})
-	if known || c.reader != nil || c.mark == 0 || st.Size <= c.position || !beginsAs(f, c.info.Head) {
+	if known || c.reader != nil || c.Mark == 0 || st.Size <= c.Position || !beginsAs(f, c.Info.Head) {
 		return st, false
 	}
-	return st, identity.Judge(c.compare(newSample(f, st, "")).facts) == identity.Continuation
+	return st, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
 }
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
@@ -257,7 +258,7 @@ func (d *discovery) isUnread(gone rotation.Gone, hasName func(string) bool, s *s
 	}
 	defer f.Close()
 	facts := d.factsOf(s, st)
-	if facts.Held = rotation.Unread; d.wasRead(s.in, newSample(f, st, "")) {
+	if facts.Held = rotation.Unread; d.wasRead(s.in, compare.Of(f, st, "")) {
 		facts.Held = rotation.Read
 	}
 	s.st = st
@@ -277,59 +278,28 @@ func (d *discovery) isOfAnother(in *input, path string) bool {
 }
 
 // wasRead reports whether all that the file s holds was read from other files, as far as can be told.
-func (d *discovery) wasRead(in *input, s *sample) bool {
+func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
 	var alike, longer []*candidate
 	d.locked(func() { alike, longer = in.alike(s, d.scans.no), in.longer(s, d.scans.no) })
-	if slices.ContainsFunc(longer, func(c *candidate) bool { return c.heldAll(s) || c.goesOnAs(s) }) {
+	if slices.ContainsFunc(longer, func(c *candidate) bool { return c.HeldAll(s) || c.GoesOnAs(s) }) {
 		return true
 	}
 	return slices.ContainsFunc(alike, func(c *candidate) bool {
-		return c.compare(s).facts.Content.Agrees() && (s.Size <= c.end() || c.goesOnAs(s)) || c.mayBeCut(in, s)
+		return c.Compare(s).Facts.Content.Agrees() && (s.Size <= c.End() || c.GoesOnAs(s)) || c.MayBeCut(s)
 	})
-}
-
-// goesOnAs reports whether the file s is not empty and seems to be the beginning of the candidate's
-// file, also beyond the offset up to which that was read.
-func (c *candidate) goesOnAs(s *sample) bool {
-	_, holds := c.holds(s)
-	return holds && s.Size > 0
-}
-
-// mayBeCut reports whether a file may be a copy of the candidate that was made before a truncation
-// in an earlier run. One that was created at or after the last write to the original is none.
-func (c *candidate) mayBeCut(in *input, s *sample) bool {
-	if c.latest || c.reader != nil || s.Size >= c.end() || !isNameOf(s.f.Name(), c.info) {
-		return false
-	}
-	path, ok := in.folders.findNode(c.info)
-	if !ok {
-		return false
-	}
-	st, err := inode.At(path)
-	return err == nil && s.born() < st.Mtime
 }
 
 // longer returns the generations whose head needs more bytes than the file s has: s may be a copy
 // from when such a file was shorter. The caller holds mu.
-func (in *input) longer(s *sample, scan uint64) (all []*candidate) {
+func (in *input) longer(s *compare.Sample, scan uint64) (all []*candidate) {
 	for k := range in.known.All() {
 		if int64(k.info.Head().Len) > s.Size {
 			c := k.candidate(scan)
-			c.trail = k.places()
+			c.Trail = k.places()
 			all = append(all, c)
 		}
 	}
 	return all
-}
-
-// heldAll reports whether all bytes of a file were read from the candidate. That only its
-// first bytes were proves nothing: most files of an application begin alike.
-func (c *candidate) heldAll(s *sample) bool {
-	if at, holds := c.trail.within(s.f, s.Size); holds && at.offset == s.Size {
-		return true
-	}
-	_, proved := c.provedEnd(s)
-	return proved
 }
 
 // A file can be made and renamed, to a name that no pattern matches, before anybody

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"slices"
-
-	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/holes"
 )
 
 // A file can hold NULs that nobody wrote: behind a crash, behind a truncation
@@ -48,7 +45,7 @@ func (r *reader) reviewNULs() {
 	case r.nuls.at > 0 && !r.nuls.text && r.nuls.from >= 0:
 		b := make([]byte, 4096)
 		n, _ := r.f.ReadAt(b, r.nuls.from) // an error comes again at the next read
-		if firstText(b[:n]) >= 0 {
+		if holes.FirstText(b[:n]) >= 0 {
 			r.nuls.from = -1
 		}
 	}
@@ -94,7 +91,7 @@ func (w *worker) lookNULs(r *reader) (after, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
-	if i := firstText(buf[:n]); i >= 0 {
+	if i := holes.FirstText(buf[:n]); i >= 0 {
 		r.nuls.at, r.nuls.text = at+int64(i), true
 	} else if r.nuls.at = at + int64(n); err != nil {
 		r.nuls.at = r.size // the file was truncated, which the next turn handles
@@ -142,43 +139,24 @@ func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 		"offset", offset, "bytes", bytes, "fix", "nothing after a crash; else have its writer append (O_APPEND), or rotate by rename")
 }
 
-// firstText is the index of the first byte that is not NUL, or -1.
-func firstText(b []byte) int { return slices.IndexFunc(b, func(c byte) bool { return c != 0 }) }
-
 // dataAt returns the first offset from at on that is not in a hole of the file. A
 // compressed file has no holes.
 func (r *reader) dataAt(at int64) int64 {
 	if r.z != nil {
 		return at
 	}
-	return dataAt(r.f, at, r.size)
-}
-
-// dataAt returns the first offset from at on that is not in a hole of the file, size if
-// there is none, and at if the file system cannot tell.
-func dataAt(f *os.File, at, size int64) int64 {
-	to, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-	switch {
-	case errors.Is(err, unix.ENXIO):
-		return size
-	case err != nil:
-		return at
-	}
-	return min(max(to, at), size)
+	return holes.DataAt(r.f, at, r.size)
 }
 
 // Another process may free the part of a file that was read already, while the file is
 // written to (fallocate(2)): a punched hole leaves NULs in its place, a collapsed range
 // moves what follows it. Neither is content to be read.
 
-// block is the least size of the blocks of a disk.
-const block = 4096
-
 // changed handles a file whose bytes before the offset have changed or are missing: a hole was
 // punched, whole blocks were removed at its start, or it is read from its start. why is for the
 // log.
 func (w *worker) changed(r *reader, why string) (after, error) {
-	if r.z == nil && punched(r.f, r.size, r.offset) {
+	if r.z == nil && holes.Punched(r.f, r.size, r.offset) {
 		mark, err := fingerprint.MarkAt(r.f, r.offset)
 		if err != nil {
 			return idle, err
@@ -200,22 +178,6 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	return again, nil
 }
 
-// punched reports whether the bytes before pos read as NULs because another program punched a hole,
-// from the start of the file to a border of disk blocks among the bytes of which a mark of pos is
-// made.
-func punched(f *os.File, size, pos int64) bool {
-	b := make([]byte, min(pos, record.MarkLen))
-	if size < pos {
-		return false
-	}
-	if _, err := fingerprint.ReadFull(f, b, pos-int64(len(b))); err != nil {
-		return false
-	}
-	text := firstText(b) // the bytes before it are NULs: the end of the hole
-	whole := (pos - int64(len(b)) + int64(text)) / block * block
-	return text > 0 && whole > 0 && dataAt(f, 0, size) >= whole
-}
-
 // mostShifts is how many places are looked at for the bytes before the offset.
 const mostShifts = 4096
 
@@ -225,9 +187,9 @@ func (r *reader) shifted() (to int64) {
 	if r.mark == 0 || r.z != nil {
 		return 0
 	}
-	least := max((r.highest-r.size+block-1)/block, 1) // blocks that are missing by the size of the file
+	least := max((r.highest-r.size+holes.Block-1)/holes.Block, 1) // blocks that are missing by the size of the file
 	for n := range int64(mostShifts) {
-		at := r.offset - (least+n)*block
+		at := r.offset - (least+n)*holes.Block
 		if at < record.MarkLen {
 			break
 		}

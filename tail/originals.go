@@ -190,7 +190,7 @@ func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	for in := range t.everyInput {
 		if k := in.known.Get(f); k != nil {
 			now, there := t.inputOf(in.Name)
-			return remembered{in, k.info.Info(), now != in || !there, k.candidate(t.scans.no).end() >= identity.Enough, k.isUnnamed()}, nil
+			return remembered{in, k.info.Info(), now != in || !there, k.candidate(t.scans.no).End() >= identity.Enough, k.isUnnamed()}, nil
 		}
 		named = named || in.Name == f.Input
 	}

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
@@ -123,7 +124,7 @@ func (t *Tailer) advance(p *packed) {
 	case p.done():
 	case k != nil && !p.barred && p.isAs(k): // it was looked through before
 		info := k.info.Info()
-		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, k, place{}, identity.Same)
+		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, k, compare.Place{}, identity.Same)
 	default:
 		t.queueIfQuiet(p)
 	}

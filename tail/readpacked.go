@@ -12,6 +12,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
@@ -22,7 +23,7 @@ import (
 // readPacked starts a reader for the inspected compressed file p. x is what was found in it. By the
 // verdict is, it continues the generation k, or is a file of its own, of which the bytes before
 // upTo were read. The caller holds mu.
-func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, is identity.Verdict) {
+func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo compare.Place, is identity.Verdict) {
 	in := p.in
 	delete(in.packed, p.st.Node)
 	delete(in.behind, p.st.Node)
@@ -52,10 +53,10 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	if is == identity.Continuation { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
-		if k.left.unseen {
+		if k.left.Unseen {
 			info.Birth = p.st.Mtime // a copy: the file was truncated, and may have been so again
 		}
-		if k.left.unseen || fateOf(k.reader, k.left, k.truncated) == identity.Past { // it shows the form of their names
+		if k.left.Unseen || compare.FateOf(k.reader != nil, k.left, k.truncated) == identity.Past { // it shows the form of their names
 			in.rotated = append(in.rotated, rotated{info: info, at: p.path})
 			t.rescanSoon()
 		}
@@ -73,7 +74,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo place, i
 		t.start(r, in.nextOf(k.file()), newKnown())
 	default:
 		t.begin(r)
-		r.empty, r.old = false, upTo.offset
+		r.empty, r.old = false, upTo.Offset
 		if p.old && in.StartAt == "end" {
 			r.old = x.Size
 		} else if is == identity.Own && k != nil {
@@ -135,7 +136,7 @@ func (w *worker) repacked(r *reader) (after, error) {
 	if w.t.o.Once {
 		return finished, archive.ErrChanged
 	}
-	w.retire(r, departure{})
+	w.retire(r, compare.Departure{})
 	w.t.rescanSoon()
 	return closed, nil
 }
@@ -260,7 +261,7 @@ func (d *discovery) findPacked(in *input) {
 	d.mu.Lock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
-			!k.truncated.IsZero() && time.Since(k.truncated) > freshCopy
+			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy
 	})
 	infos := make([]record.FileInfo, len(in.lost))
 	for i, k := range in.lost {
@@ -332,7 +333,7 @@ func (x *folders) packedBeside(infos ...record.FileInfo) (found []string) {
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			if rotation.IsPacked(path) && e.Type().IsRegular() &&
-				slices.ContainsFunc(all, func(i record.FileInfo) bool { return isOfStem(path, i) }) {
+				slices.ContainsFunc(all, func(i record.FileInfo) bool { return compare.IsOfStem(path, i) }) {
 				found = append(found, path)
 			}
 		}

@@ -1,18 +1,16 @@
 package tail
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
-	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
@@ -38,11 +36,11 @@ type known struct {
 // past is what is remembered of few generations: of most it is uneventful.
 type past struct {
 	ahead    []record.Extent // beyond the position, in need of no reading
-	trail    trail           // where reading stood before the position
+	trail    compare.Trail   // where reading stood before the position
 	late     []byte          // what was read before the position, where that ends with a truncation; see lately
 	missing  time.Time       // when it was first found to have no file
 	toldLost bool
-	left     departure
+	left     compare.Departure
 
 	anew      time.Time // when its file was found truncated or rewritten, and this generation began
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
@@ -73,22 +71,22 @@ func (k *known) own() *past {
 // moveTo notes up to which offset a generation was read, with the mark there.
 func (k *known) moveTo(offset int64, mark record.Mark) {
 	if offset > k.position && k.mark != 0 {
-		k.own().trail.add(k.position, k.mark)
+		k.own().trail.Add(k.position, k.mark)
 	}
 	k.position, k.mark = offset, mark
 }
 
 // places returns the trail with the position at its end. The caller owns the slice.
-func (k *known) places() trail {
+func (k *known) places() compare.Trail {
 	all := slices.Clone(k.trail)
-	all.add(k.position, k.mark)
+	all.Add(k.position, k.mark)
 	return all
 }
 
 // revive forgets how a generation ended, because a reader continues it.
 func (k *known) revive() {
 	if k.past != &uneventful {
-		k.anew, k.truncated, k.missing, k.left = time.Time{}, time.Time{}, time.Time{}, departure{}
+		k.anew, k.truncated, k.missing, k.left = time.Time{}, time.Time{}, time.Time{}, compare.Departure{}
 	}
 }
 
@@ -124,66 +122,51 @@ func (in *input) recall(states iter.Seq[State]) {
 	}
 }
 
-// sample is an open file, with what of it finds the generations it may continue.
-type sample struct {
-	f *os.File
-	inode.Status
-	handle string
-	heads  []record.Head // over every length it has
-}
-
-// born is when a file was made, or last written to where that is not known.
-func (s *sample) born() int64 { return cmp.Or(s.Birth, s.Mtime) }
-
-func newSample(f *os.File, st inode.Status, handle string) *sample {
-	return &sample{f: f, Status: st, handle: handle, heads: fingerprint.Heads(f, st.Size)}
-}
-
 // match is what an open file was recognised as.
 type match struct {
 	is   identity.Verdict
-	of   *candidate // nil: it is like no file that is known
-	upTo place      // Rest, Copy: all before it was read of that
-	turn bool       // Undecided: a turn of the reader of that tells more
+	of   *candidate    // nil: it is like no file that is known
+	upTo compare.Place // Rest, Copy: all before it was read of that
+	turn bool          // Undecided: a turn of the reader of that tells more
 }
 
 // recognise finds out whether the open file s continues a known generation, is a copy of one, or is
 // new.
-func (t *Tailer) recognise(in *input, s *sample) match {
+func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	quiet := in.RotateQuiet.D() // so long it may be undecided whether s is a copy
 	t.mu.Lock()
-	in.claim(s.f.Name(), s.Node, s.handle)
+	in.claim(s.File.Name(), s.Node, s.Handle)
 	same, alike, named := in.sameFile(s, t.scans.no), in.alike(s, t.scans.no), t.namesakes(in, s)
 	doubt := in.suspect[s.Node]
 	t.mu.Unlock()
 	if same != nil {
-		same.noteReached(s)
-		return match{is: identity.Judge(same.same(s).facts), of: same}
+		same.NoteReached(s)
+		return match{is: identity.Judge(same.Same(s).Facts), of: same}
 	}
 	for _, c := range alike {
 		if c.k == doubt.of {
-			c.equal = doubt.upTo
+			c.Equal = doubt.upTo
 		}
 	}
-	defer t.noteIntact(alike) // see candidate.isIntact
+	defer t.noteIntact(alike) // see compare.Reader
 	now := time.Now().UnixNano()
-	late := func(f finding) bool {
+	late := func(c *candidate, f identity.Facts) bool {
 		switch {
 		case t.o.Once: // there is no other time to ask
 			return true
-		case f.facts.Fate == identity.Changing && (f.of.turning || !doubt.turn):
+		case f.Fate == identity.Changing && (c.turning || !doubt.turn):
 			return false // the reader of the original has to look at it first
 		}
 		return doubt.since > 0 && now-doubt.since >= int64(quiet)
 	}
-	m := likest(alike, late, func(c *candidate) finding { return c.compare(s) })
+	m := likest(alike, late, func(c *candidate) compare.Finding { return c.Compare(s) })
 	if m.is == identity.Own && s.Size > 0 { // an empty file is compared when it grows, see mayBeCopy
-		if short := likest(named, late, func(c *candidate) finding { return c.shortCopy(s, quiet) }); short.of != nil {
+		if short := likest(named, late, func(c *candidate) compare.Finding { return c.ShortCopy(s, quiet) }); short.of != nil {
 			m = short
 		}
 	}
 	if m.is == identity.Continuation {
-		m.of.noteReached(s)
+		m.of.NoteReached(s)
 	}
 	return m
 }
@@ -191,13 +174,13 @@ func (t *Tailer) recognise(in *input, s *sample) match {
 // likest compares a file with the candidates and returns the strongest verdict, at once if one says
 // that the file, or part of it, needs no reading. late reports whether a finding may not remain
 // undecided.
-func likest(candidates []*candidate, late func(finding) bool, compare func(*candidate) finding) (m match) {
+func likest(candidates []*candidate, late func(*candidate, identity.Facts) bool, held func(*candidate) compare.Finding) (m match) {
 	for _, c := range candidates {
-		f := compare(c)
-		f.facts.Late = late(f)
-		is := identity.Judge(f.facts)
-		if is > m.is || is == m.is && f.facts.Content != identity.Differs {
-			m = match{is: is, of: c, upTo: f.upTo, turn: f.facts.Fate == identity.Changing}
+		f := held(c)
+		f.Facts.Late = late(c, f.Facts)
+		is := identity.Judge(f.Facts)
+		if is > m.is || is == m.is && f.Facts.Content != identity.Differs {
+			m = match{is: is, of: c, upTo: f.UpTo, turn: f.Facts.Fate == identity.Changing}
 		}
 		if m.is > identity.Undecided {
 			return m
@@ -212,7 +195,7 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range compared {
-		if c.intact && c.k.reader == c.reader {
+		if c.Reader != nil && c.Reader.Intact && c.k.reader == c.reader {
 			c.k.intact = uint32(t.scans.no)
 		}
 	}
@@ -220,19 +203,19 @@ func (t *Tailer) noteIntact(compared []*candidate) {
 
 // sameFile returns the generation that was read under the inode of the file s, if no reader has it;
 // nil: there is none. The caller holds mu.
-func (in *input) sameFile(s *sample, scan uint64) *candidate {
+func (in *input) sameFile(s *compare.Sample, scan uint64) *candidate {
 	switch k := in.byNode.get(s.Node); {
 	case k == nil, in.doubted(s.Node) != nil: // what was doubted is compared as a new file is
 	case k.node() != s.Node: // a rotation copied its content, and the generation goes on in the copy
 		return k.candidate(scan)
-	case k.reader == nil && !otherHandle(k.info.Info().Handle, s.handle):
+	case k.reader == nil && !otherHandle(k.info.Info().Handle, s.Handle):
 		return k.candidate(scan)
 	}
 	if s.Birth == 0 {
 		return nil
 	}
 	// Device numbers change over a reboot; all else together does not.
-	for _, h := range s.heads {
+	for _, h := range s.Heads {
 		for k := range in.heads.Get(h) {
 			if n := k.node(); k.reader == nil && n.Ino == s.Ino && n.Birth == s.Birth {
 				return k.candidate(scan)
@@ -245,20 +228,20 @@ func (in *input) sameFile(s *sample, scan uint64) *candidate {
 // alike returns the generations that begin with the same bytes as the file s. Of those that are
 // being read and have the same content up to the same offset, which may be thousands, it returns
 // one. The caller holds mu.
-func (in *input) alike(s *sample, scan uint64) (all []*candidate) {
-	told := make(map[place]bool)
-	for _, h := range s.heads {
+func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
+	told := make(map[compare.Place]bool)
+	for _, h := range s.Heads {
 		for k := range in.heads.Get(h) {
 			// Each of them, if this scan has found it intact, leads to the same verdict.
 			if r := k.reader; r != nil && !r.life.IsDeleted() && k.intact == uint32(scan) && k.position <= s.Size {
-				at := place{k.position, k.mark}
+				at := compare.Place{Offset: k.position, Mark: k.mark}
 				if told[at] {
 					continue
 				}
 				told[at] = true
 			}
 			c := k.candidate(scan)
-			c.in, c.latest = in, in.byNode.has(k)
+			c.Find, c.Latest = in.folders.findNode, in.byNode.has(k)
 			all = append(all, c)
 		}
 	}
