@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -14,6 +15,7 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
+	"kusto-agent/tail/internal/recent"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -212,7 +214,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
 	was, info := r.file, r.info
-	w.t.nextGeneration(r, w.t.late.before(was, r.offset))
+	w.t.nextGeneration(r, w.t.recent.Before(was, r.offset))
 	if r.registered {
 		w.t.remember(was, info.Facts())
 	}
@@ -354,4 +356,21 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 	}
 	t.turns.ended.Broadcast()
 	return files, t.turns.rests
+}
+
+// keepLate stores, with a generation that ends by a truncation, the bytes that were read of it
+// last. If all store too much, the oldest lose theirs. The caller holds mu.
+func (t *Tailer) keepLate(k *known, late []byte) {
+	k.own().late = late
+	t.lates = append(t.lates, k)
+	all := 0
+	for i, k := range slices.Backward(t.lates) {
+		if all += len(k.late); all > recent.Size {
+			for _, old := range t.lates[:i+1] {
+				old.own().late = nil
+			}
+			t.lates = slices.Delete(t.lates, 0, i+1)
+			return
+		}
+	}
 }

@@ -451,7 +451,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	}
 	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.offset
 	if whole && r.z == nil {
-		w.t.late.put(r.file, r.offset, data)
+		w.t.recent.Put(r.file, r.offset, data)
 	}
 	if n := r.in.TextLen(data, r.offset); n < len(data) && end == r.size {
 		framed, ok := r.withNULs(n, len(data), w.isOver(r))

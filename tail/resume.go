@@ -37,7 +37,7 @@ type known struct {
 type past struct {
 	ahead    []record.Extent // beyond the position, in need of no reading
 	trail    compare.Trail   // where reading stood before the position
-	late     []byte          // what was read before the position, where that ends with a truncation; see lately
+	late     []byte          // what was read before the position, where that ends with a truncation; see keepLate
 	missing  time.Time       // when it was first found to have no file
 	toldLost bool
 	left     compare.Departure

@@ -19,6 +19,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/notices"
+	"kusto-agent/tail/internal/recent"
 	"kusto-agent/tail/internal/tap"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -127,7 +128,7 @@ type Tailer struct {
 	find    *discovery
 	stamp   record.BatchID // see record.Chunk; of this run
 	taps    tap.Taps
-	late    lately
+	recent  recent.Ring // what was read last of all files
 	notices *notices.Board
 	size    func(int64) int64 // nil but in tests, see stat
 

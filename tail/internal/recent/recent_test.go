@@ -1,4 +1,4 @@
-package tail
+package recent
 
 import (
 	"bytes"
@@ -8,12 +8,12 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// TestLately: what is kept of a file are bytes of it, up to the offset that is asked for,
+// TestRing: what is kept of a file are bytes of it, up to the offset that is asked for,
 // whatever else was read; and the end of what was read last is never lacking.
-func TestLately(t *testing.T) {
+func TestRing(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	var l lately
+	var x Ring
 	files := make([][]byte, 5) // as far as they were read
 	for range 800 {
 		i := r.IntN(len(files))
@@ -26,29 +26,14 @@ func TestLately(t *testing.T) {
 			at = max(at-64, back)
 		}
 		files[i] = append(files[i][:at], data...)
-		l.put(f, int64(at), data)
+		x.Put(f, int64(at), data)
 		end := at + r.IntN(len(data)+1)
-		late := l.before(f, int64(end))
+		late := x.Before(f, int64(end))
 		if !bytes.HasSuffix(files[i][:end], late) {
 			t.Fatalf("kept before %d are %d bytes that were not read there", end, len(late))
 		}
-		if least := min(end-at, lateMost-(len(data)-(end-at))); len(late) < least {
+		if least := min(end-at, mostOfRead-(len(data)-(end-at))); len(late) < least {
 			t.Fatalf("kept before %d of a read at %d of %d bytes are %d bytes", end, at, len(data), len(late))
-		}
-	}
-}
-
-func TestLatelyIsBounded(t *testing.T) {
-	t.Parallel()
-	var x Tailer
-	all := make([]*known, 100)
-	for i := range all {
-		all[i] = new(known)
-		x.keepLate(all[i], make([]byte, lateRing/10))
-	}
-	for i, k := range all {
-		if kept := i >= len(all)-10; kept != (k.late != nil) {
-			t.Errorf("generation %d of %d: kept %v", i, len(all), !kept)
 		}
 	}
 }
