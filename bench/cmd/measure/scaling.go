@@ -20,28 +20,39 @@ const most = 2e9
 const (
 	small     = 100e6
 	moreTurns = 7
+	atATime   = 500e6 // bytes that come little at a time, in all
 )
 
+// step is a shape that scaling measures.
+type step struct {
+	bench.Shape
+	each int64 // >0: fed to an agent that runs, in files of so many bytes
+}
+
 // scaled are the shapes that scaling measures, the largest of so many bytes: one file of
-// little and of much, then as much as lies on the disk in few files and many, for one table and
-// many.
-func scaled(size int64) (all []bench.Shape) {
+// little and of much, little at a time, then as much as lies on the disk in few files and many, for
+// one table and many.
+func scaled(size int64) (all []step) {
 	for _, n := range []int64{10e6, 100e6, 1e9, 10e9} {
 		if n = min(n, size); len(all) > 0 && n == all[len(all)-1].Size {
 			break
 		}
 		name := fmt.Sprintf("%d MB, 1 file", n/1e6)
+		each := int64(0)
 		if n > most {
-			name = fmt.Sprintf("%d GB, 1 GB a file", n/1e9)
+			name, each = fmt.Sprintf("%d GB, 1 GB a file", n/1e9), 1e9
 		}
-		all = append(all, bench.Shape{Name: name, Files: 1, Size: n})
+		all = append(all, step{bench.Shape{Name: name, Files: 1, Size: n}, each})
+	}
+	if n := min(size, atATime); n > small/10 {
+		all = append(all, step{bench.Shape{Name: fmt.Sprintf("%d MB, 10 MB at a time", n/1e6), Files: 1, Size: n}, small / 10})
 	}
 	some := min(size, most)
 	for _, n := range []int{10, 100, 1000} {
-		all = append(all, bench.Shape{Name: fmt.Sprintf("%d MB, %d files", some/1e6, n), Files: n, Size: some / int64(n)})
+		all = append(all, step{Shape: bench.Shape{Name: fmt.Sprintf("%d MB, %d files", some/1e6, n), Files: n, Size: some / int64(n)}})
 	}
 	for _, n := range []int{10, 50, 200} {
-		all = append(all, bench.Shape{Name: fmt.Sprintf("same, %d tables", n), Files: 1000, Size: some / 1000, Routes: n})
+		all = append(all, step{Shape: bench.Shape{Name: fmt.Sprintf("same, %d tables", n), Files: 1000, Size: some / 1000, Routes: n}})
 	}
 	return all
 }
@@ -53,7 +64,7 @@ func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\na start takes %.1f ms of CPU; %d turns, %d of the start and of what is small, one above 2 GB: median (least–most)\n\n", 1000*start, turns, turns*moreTurns)
+	fmt.Printf("\na start takes %.1f ms of CPU; %d turns, %d of the start and of what is small, one of what is fed: median (least–most)\n\n", 1000*start, turns, turns*moreTurns)
 	fmt.Println("| `validate: none` | CPU-s/GB | without the start | MB/s | peak MB | requests |")
 	fmt.Println("|---|---|---|---|---|---|")
 	cost := chart.Chart{Spec: chart.Spec{Kind: chart.Bar, Title: "CPU seconds for a GB, validate: none"}, Series: []chart.Series{{Name: "the start"}, {Name: "the rest"}}}
@@ -69,7 +80,7 @@ func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
 		of := start / (float64(results[0].Bytes) / 1e9)
 		all, peak := f(bench.Result.CPUPerGB), f(bench.Result.PeakMB)
 		rate := f(bench.Result.MBps).Format(0)
-		if s.Total() > most {
+		if s.each > 0 {
 			rate = "" // it waited for its files
 		}
 		row := fmt.Sprintf("| %s | %s | %.2f | %s | %s | %d |", s.Name, all.Format(2), all.Median-of, rate,
@@ -87,9 +98,9 @@ func scaling(rig *bench.Rig, dir, svg string, size int64, turns int) error {
 }
 
 // scale measures the agent over one shape, whose files it removes.
-func scale(rig *bench.Rig, dir string, s bench.Shape, turns int) ([]bench.Result, error) {
-	if s.Total() > most {
-		res, err := rig.Fed(s.Total(), 1e9, "validate: none")
+func scale(rig *bench.Rig, dir string, s step, turns int) ([]bench.Result, error) {
+	if s.each > 0 {
+		res, err := rig.Fed(s.Total(), s.each, "validate: none")
 		return []bench.Result{res}, err
 	}
 	in, err := s.Make(dir)
