@@ -3,6 +3,7 @@ package durable
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
 	"slices"
 
@@ -154,6 +155,20 @@ func (f osFile) Size() (int64, error) {
 		return 0, err
 	}
 	return st.Size(), nil
+}
+
+// DataAt returns the first offset from off on that is not in a hole or in space that was only
+// allocated: both read as zeros, and need not be read. Behind the last such offset it is the largest
+// there is; off, if the file system cannot tell.
+func (f osFile) DataAt(off int64) int64 {
+	to, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		return math.MaxInt64
+	case err != nil:
+		return off
+	}
+	return to
 }
 
 // Allocate reserves disk space up to size bytes. A file system that cannot do that only gets the

@@ -176,7 +176,9 @@ func (s *scanner) resync(off int64) (int64, error) {
 				content = p + int64(i+len(word))
 			}
 		}
-		p += int64(i)
+		if p += int64(i); i > 0 && content < p-int64(len(blank)) { // nothing but zeros of late
+			p = s.w.dataAt(p)
+		}
 	}
 	if content > off {
 		s.bad(off, content-off)
@@ -259,6 +261,17 @@ func (w *window) buffered(off int64) int64 {
 		return n
 	}
 	return windowSize
+}
+
+// dataAt returns the first offset from off on, of those that a frame may begin at, which is not
+// preallocated space that was never written to; off, where the reader cannot tell.
+func (w *window) dataAt(off int64) int64 {
+	if r, ok := w.r.(interface{ DataAt(off int64) int64 }); ok {
+		if to := r.DataAt(off) / alignment * alignment; to > off {
+			return min(to, w.size)
+		}
+	}
+	return off
 }
 
 // bytes returns n bytes at off, fewer only at the end of the file. They are valid until the next call.
