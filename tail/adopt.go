@@ -43,83 +43,105 @@ func (d *discovery) adopt(in *input, path, first string) {
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if
 // the file is not read.
 func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Status, first string) {
-	handle, gone := inode.Handle(f), first != ""
 	if d.size != nil {
 		st.Size = d.size(st.Size)
 	}
-	s := compare.Of(f, st, handle)
+	s := compare.Of(f, st, inode.Handle(f))
 	m := d.recognise(in, s)
-	old := in.isNew && in.StartAt == "end"
-	if old && m.is == identity.Undecided {
+	if in.passesOld() && m.is == identity.Undecided {
 		m = match{} // it is passed over, whatever it is a copy of
 	}
 	real := d.leads(path, st.Node)
-	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size, Real: finder.Elsewhere(real, path)}
+	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: s.Handle, Size: st.Size, Real: finder.Elsewhere(real, path)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case in.readers.Get(st.Node) != nil: // renamed between the look and the opening
-		if in.suspect[st.Node].f != f {
-			f.Close()
-		}
-		d.endSuspicion(in, st.Node, nil)
-		return
-	case m.is == identity.Same && !m.of.stands():
-		if in.suspect[st.Node].f != f {
-			f.Close()
-		}
-		d.rescanSoon()
-		return
-	case m.is > identity.Undecided && m.is != identity.Rewritten && !m.of.stands():
-		d.doubt(in, info, match{}, f) // until it is compared with what the other is by now
-		d.rescanSoon()
-		return
-	case m.is == identity.Undecided:
-		if gone && in.suspect[st.Node].f != f {
-			in.again = append(in.again, path)
-		}
-		d.doubt(in, info, m, f)
-		if m.of.reader != nil {
-			d.readyLocked(m.of.reader) // it may have been truncated since its last turn
-		}
-		time.AfterFunc(finder.LookSlow, d.rescanSoon)
+	if !d.isDecided(in, s, info, m, first != "") {
 		return
 	}
 	d.endSuspicion(in, st.Node, f)
-	h := readings.Get().(*reading)
-	h.sight = sight{grown: now(), size: st.Size, mtime: st.Mtime}
-	r := &reader{
-		in: in, life: tracker.Found(d.scans.no, placeOf(gone, m.is >= identity.Continuation)),
-		linked: inode.IsLink(path),
-		busy:   &busy{at: path, f: f, joint: &alone, reading: h},
-	}
-	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
+	r := d.newReader(in, path, f, st, placeOf(first != "", m.is >= identity.Continuation))
 	r.info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
 		r.info.Path = m.of.Info.Path
 		r.info.Real = finder.Elsewhere(real, r.info.Path)
 	}
+	d.carryOut(r, s, m)
+	d.fds.open.Add(1)
+	if !d.spareOthers() {
+		d.closeIdle(r)
+	}
+	r.rest() // until its turn comes
+}
+
+// passesOld reports whether files that are there now are not read: the input is new, and starts at
+// the end of files.
+func (in *input) passesOld() bool { return in.isNew && in.StartAt == "end" }
+
+// isDecided reports whether the file s is to have a reader now, with the verdict m. If not, because
+// it has one, or the verdict is open or of what was known before, it keeps the file open as one that is
+// doubted, or closes it, and sees to it that the file is asked about again. gone says that no pattern
+// matches its path. The caller holds mu.
+func (d *discovery) isDecided(in *input, s *compare.Sample, info record.FileInfo, m match, gone bool) bool {
+	held := in.suspect[s.Node].f == s.File
+	switch {
+	case in.readers.Get(s.Node) != nil: // renamed between the look and the opening
+		if !held {
+			s.File.Close()
+		}
+		d.endSuspicion(in, s.Node, nil)
+	case m.is == identity.Undecided:
+		if gone && !held {
+			in.again = append(in.again, info.Path)
+		}
+		d.doubt(in, info, m, s.File)
+		if m.of.reader != nil {
+			d.readyLocked(m.of.reader) // it may have been truncated since its last turn
+		}
+		time.AfterFunc(finder.LookSlow, d.rescanSoon)
+	case m.is == identity.Own || m.is == identity.Rewritten || m.of.stands():
+		return true
+	case m.is == identity.Same:
+		if !held {
+			s.File.Close()
+		}
+		d.rescanSoon()
+	default:
+		d.doubt(in, info, match{}, s.File) // until it is compared with what the other is by now
+		d.rescanSoon()
+	}
+	return false
+}
+
+// newReader returns a reader for the open file f, with the status st, that has no generation yet. The
+// caller holds mu.
+func (d *discovery) newReader(in *input, path string, f *os.File, st inode.Status, at tracker.Place) *reader {
+	h := readings.Get().(*reading)
+	h.sight = sight{grown: now(), size: st.Size, mtime: st.Mtime}
+	r := &reader{
+		in: in, life: tracker.Found(d.scans.no, at), linked: inode.IsLink(path),
+		busy: &busy{at: path, f: f, joint: &alone, reading: h},
+	}
+	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
+	return r
+}
+
+// carryOut starts the reader of the file s as the verdict says. The caller holds mu.
+func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
+	path := r.path()
 	switch m.is {
 	case identity.Same, identity.Continuation:
 		d.resume(r, m.of)
 	case identity.Rewritten:
-		k := m.of.k
-		d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
-			"file", path, "offset", k.position, "bytes", st.Size)
-		r.info.First = k.info.Info().First
-		k.own().left = compare.TruncatedUnseen(st)
-		in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-		d.start(r, in.nextOf(k.file()), newKnown())
-		d.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
+		d.readAnew(r, m.of.k, s.Status)
 	case identity.Copy, identity.Rest:
 		d.begin(r)
 		d.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
-			"of", m.of.Info.Path, "offset", m.upTo.Offset, "bytes", st.Size)
+			"of", m.of.Info.Path, "offset", m.upTo.Offset, "bytes", s.Size)
 		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.Offset // see passOld
 		d.passOver(r, m.upTo.Offset)
 	default:
 		d.begin(r)
-		if old {
+		if r.in.passesOld() {
 			d.passOver(r, r.size)
 			break
 		}
@@ -128,14 +150,22 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 		}
 		d.noteFound(r)
 		if m.of != nil {
-			d.tellAlike(path, m.of.Info.Path, st.Size)
+			d.tellAlike(path, m.of.Info.Path, s.Size)
 		}
 	}
-	d.fds.open.Add(1)
-	if !d.spareOthers() {
-		d.closeIdle(r)
-	}
-	r.rest() // until its turn comes
+}
+
+// readAnew makes r the reader of a new generation of its file, which was truncated or rewritten while
+// nobody read it, after the generation k. The caller holds mu.
+func (d *discovery) readAnew(r *reader, k *known, st inode.Status) {
+	d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
+		"file", r.path(), "offset", k.position, "bytes", st.Size)
+	r.info.First = k.info.Info().First
+	k.own().left = compare.TruncatedUnseen(st)
+	in := r.in
+	in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
+	d.start(r, in.nextOf(k.file()), newKnown())
+	d.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
 }
 
 // tellAlike logs that a file is read from its start although it begins like the file like, which was
