@@ -101,10 +101,13 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	if p.scan != d.scans.no {
 		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
 	}
-	if gone && first != path { // it is wanted though no pattern matches it
-		p.first, in.behind[st.Node] = first, stray{path, first}
-	}
 	p.barred = gone && (never || in.Excludes(path))
+	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
+		p.first, in.behind[st.Node] = first, stray{path, first}
+		if in.byNode.get(st.Node) == nil && !p.barred {
+			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
+		}
+	}
 	p.old = p.old || in.isNew
 	d.advance(p)
 	err := p.err
@@ -130,11 +133,11 @@ func (t *Tailer) advance(p *packed) {
 	}
 }
 
-// known returns what is known of a compressed file; nil: nothing is, or it is being read, or what is
-// known is of another file with the same inode. The caller holds mu.
+// known returns what is known of a compressed file; nil: nothing is but that it is wanted, or it is
+// being read, or what is known is of another file with the same inode. The caller holds mu.
 func (p *packed) known() *known {
 	k := p.in.byNode.get(p.st.Node)
-	if k == nil || k.reader != nil || otherHandle(k.info.Info().Handle, p.handle) {
+	if k == nil || k.reader != nil || p.in.doubted(p.st.Node) != nil || otherHandle(k.info.Info().Handle, p.handle) {
 		return nil
 	}
 	return k

@@ -359,14 +359,16 @@ var commands = map[string]func(s *script, a []string) error{
 		}
 		return nil
 	},
-	"kill":    func(s *script, a []string) error { s.look(); s.kill(); return nil },
-	"look":    func(s *script, a []string) error { s.look(); return nil },
-	"full":    func(s *script, a []string) error { s.taker.set(func() { s.taker.full = true }); return nil },
-	"room":    func(s *script, a []string) error { s.taker.set(func() { s.taker.full = false }); return nil },
-	"hold":    func(s *script, a []string) error { s.taker.set(func() { s.taker.hold = true }); return nil },
-	"release": func(s *script, a []string) error { s.taker.set(func() { s.taker.hold = false }); return nil },
-	"deaf":    func(s *script, a []string) error { s.taker.set(func() { s.taker.deaf = true }); return nil },
-	"hear":    func(s *script, a []string) error { s.taker.set(func() { s.taker.deaf = false }); return nil },
+	"kill":     func(s *script, a []string) error { s.look(); s.kill(); return nil },
+	"look":     func(s *script, a []string) error { s.look(); return nil },
+	"unlooked": func(s *script, a []string) error { s.unlooked = true; return nil },
+	"looked":   func(s *script, a []string) error { s.unlooked = false; return nil },
+	"full":     func(s *script, a []string) error { s.taker.set(func() { s.taker.full = true }); return nil },
+	"room":     func(s *script, a []string) error { s.taker.set(func() { s.taker.full = false }); return nil },
+	"hold":     func(s *script, a []string) error { s.taker.set(func() { s.taker.hold = true }); return nil },
+	"release":  func(s *script, a []string) error { s.taker.set(func() { s.taker.hold = false }); return nil },
+	"deaf":     func(s *script, a []string) error { s.taker.set(func() { s.taker.deaf = true }); return nil },
+	"hear":     func(s *script, a []string) error { s.taker.set(func() { s.taker.deaf = false }); return nil },
 	"accept": func(s *script, a []string) error { // N: the N-th of those whose end was not heard of, from 1
 		n, err := strconv.Atoi(a[0])
 		s.taker.acceptOnly(n - 1)

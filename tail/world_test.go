@@ -64,6 +64,7 @@ type world struct {
 	inputs     []Input
 	open       int                    // descriptors the tailer may hold
 	once       bool                   // the tailer runs once
+	unlooked   bool                   // compressed files are not looked through
 	block      int                    // bytes of a payload
 	journalFor func(positions) memory // stands before the journal; nil: nothing does
 	own        *os.File               // where the agent's log goes; nil: nowhere
@@ -171,6 +172,9 @@ func (w *world) prepare() {
 			return min(size, most)
 		}
 		return size
+	}
+	if w.unlooked {
+		w.tailer.surveys.wanted = nil
 	}
 	w.taker.tailer.Store(w.tailer)
 	w.j.OnSafe(w.tailer.Safe)
