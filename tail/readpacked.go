@@ -2,8 +2,6 @@ package tail
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -267,13 +265,22 @@ func (d *discovery) findPacked(in *input) {
 	for i, k := range in.lost {
 		infos[i] = k.info.Info()
 	}
-	for n, s := range in.behind {
-		if st, err := inode.At(s.path); err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) {
+	behind := maps.Clone(in.behind)
+	d.mu.Unlock()
+	var strays []stray
+	for n, s := range behind {
+		info := record.FileInfo{Path: s.path, Dev: n.Dev, Inode: n.Ino, Birth: n.Birth}
+		if path := in.whereIs(rotated{info: info}); path != "" {
+			strays = append(strays, stray{path, s.first})
+		} else if finder.Shut([]string{s.path}) == nil {
+			d.mu.Lock()
+			if k := in.doubted(n); k != nil {
+				in.lost = append(in.lost, k) // for the log
+			}
 			delete(in.behind, n)
+			d.mu.Unlock()
 		}
 	}
-	strays := slices.Collect(maps.Values(in.behind))
-	d.mu.Unlock()
 	for _, path := range in.folders.packedBeside(infos...) {
 		strays = append(strays, stray{path, path})
 	}
