@@ -37,7 +37,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo compare.Place, is identity.Ver
 			return nil, compare.Place{}, identity.Undecided
 		case v != identity.Own && (k == nil || o.position > k.position):
 			k, upTo, is = o, at, v
-		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)):
+		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)) && (like == nil || o.position > like.position):
 			like = o
 		}
 	}
@@ -70,6 +70,18 @@ func (k *known) comparePacked(p *packed, was *compare.Original) (f identity.Fact
 	return f, upTo
 }
 
+// mayHoldRest reports whether a compressed file that is not proven to be a copy of k may hold what was
+// not read of that: k is lost, and p begins with all that was read of it, has a name like it, and was
+// written to since k was made. Nil: false. The caller holds mu.
+func (p *packed) mayHoldRest(k *known) bool {
+	if k == nil || !slices.Contains(p.in.lost, k) || !k.truncated.IsZero() || p.st.Mtime < k.node().Birth {
+		return false
+	}
+	was := k.original()
+	content, _ := was.IsIn(p.facts)
+	return content == identity.Holds && compare.IsOfStem(p.path, k.info.Info())
+}
+
 // isAwaited reports whether a plain file of which nothing was read yet may have, by its name, the
 // same content. The compressed file then waits for it.
 func (p *packed) isAwaited() bool {
@@ -88,7 +100,7 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
 	for k := range p.in.known.All() {
-		if k.mark != 0 && k.info.Head().Len == 0 && compare.IsNameOf(p.path, k.info.Info()) {
+		if k.mark != 0 && k.info.Head().Len == 0 && compare.IsOfStem(p.path, k.info.Info()) {
 			all = append(all, k)
 		}
 	}

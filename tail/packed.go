@@ -282,6 +282,9 @@ func (t *Tailer) settle(p *packed) {
 		return
 	}
 	k, upTo, is := t.judge(p)
+	if is == identity.Own && !p.matched && p.first == "" && p.mayHoldRest(k) {
+		p.first = k.info.Info().First
+	}
 	switch {
 	case is == identity.Undecided:
 		t.queueIfQuiet(p)
