@@ -1,6 +1,8 @@
 package format
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 
 	"kusto-agent/internal/logzip/corpus"
@@ -38,6 +40,9 @@ func corpora() []struct {
 			b.WriteString(`{"time":"` + f[0] + `","level":"` + f[1] + `","city":"` + f[2] + `","msg":"` + strings.Join(f[3:], "") + `"}`)
 		})},
 		{"MultiJSON", record.MultiJSON, js},
+		{"MultiJSON-array", record.MultiJSON, lines(js, func(b *strings.Builder, l string) { b.WriteString("  " + l + ",") })},
+		{"MultiJSON-indented", record.MultiJSON, indented(js, "  ")},
+		{"MultiJSON-tabs", record.MultiJSON, indented(js, "\t")},
 		{"CSV", record.CSV, rows},
 		{"CSV-quoted", record.CSV, lines(rows, func(b *strings.Builder, l string) {
 			b.WriteString(`"` + strings.ReplaceAll(strings.ReplaceAll(l, `"`, ``), `,`, `","`) + `"`)
@@ -49,4 +54,15 @@ func corpora() []struct {
 		{"TXT-nginx", record.TXT, of("nginx")},
 		{"TXT-java", record.TXT, of("java")},
 	}
+}
+
+// indented are lines of JSON as most programs write them for people.
+func indented(text []byte, indent string) []byte {
+	var b bytes.Buffer
+	for l := range bytes.Lines(text) {
+		if err := json.Indent(&b, l, "", indent); err != nil { // the line end stays
+			panic(err)
+		}
+	}
+	return b.Bytes()
 }

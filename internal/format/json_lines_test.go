@@ -21,10 +21,10 @@ func TestSoundLines(t *testing.T) {
 			s := newScanner(t, Options{Format: record.JSON, Validate: true})
 			text := bytes.ReplaceAll(k.text[:bytes.LastIndexByte(k.text[:1<<20], '\n')+1], []byte("\n"), []byte(end))
 			s.quickJSON([]byte("{}"), 2)
-			s.closing.next = -1
+			s.borders.begin(0)
 			took, lines := 0, 0
 			for at := 0; at < len(text); {
-				n, _ := s.soundLine(text, at)
+				n, _ := s.soundObject(text, at)
 				line := firstLine(text[at:])
 				switch {
 				case n > 0 && n != line:
@@ -32,7 +32,6 @@ func TestSoundLines(t *testing.T) {
 				case n > 0:
 					took++
 				case s.blank(text[at : at+line]):
-					s.closing.pass(text[at:at+line], at)
 					lines--
 				}
 				lines++
@@ -57,7 +56,8 @@ func scanAlike(t *testing.T, one, two *Scanner, text []byte) {
 		rejected := slices.EqualFunc(c.Rejected, d.Rejected, func(a, b Reject) bool {
 			return a.Start == b.Start && a.End == b.End && a.Message == b.Message && bytes.Equal(a.Data, b.Data)
 		})
-		if !rejected || c.Consumed != d.Consumed || c.Blank != d.Blank || c.InvalidUTF8 != d.InvalidUTF8 || c.Group != d.Group || !bytes.Equal(c.Body, d.Body) || !slices.Equal(c.Pieces, d.Pieces) {
+		if !rejected || c.Consumed != d.Consumed || c.Consumed == 0 || c.Blank != d.Blank || c.InvalidUTF8 != d.InvalidUTF8 || c.NULs != d.NULs || c.Group != d.Group ||
+			!bytes.Equal(c.Body, d.Body) || !bytes.Equal(c.Lens, d.Lens) || !slices.Equal(c.Pieces, d.Pieces) {
 			t.Fatalf("%q:\n got %s, %d\nwant %s, %d", text[at:], tell(&c, a), c.InvalidUTF8, tell(&d, b), d.InvalidUTF8)
 		}
 	}
@@ -98,17 +98,15 @@ func FuzzSoundLines(f *testing.F) {
 		text = append(text, strings.Repeat("{}\n", quickRoom)...)
 		scanAlike(t, ahead, alone, text)
 		// Each line that is taken is sound to the standard library.
-		ahead.step, ahead.closing.next = leastStep, -1
+		ahead.step = leastStep
+		ahead.borders.begin(0)
 		for at := 0; at < len(text); at += firstLine(text[at:]) {
-			n, beyond := ahead.soundLine(text, at)
+			n, beyond := ahead.soundObject(text, at)
 			line := text[at : at+firstLine(text[at:])]
 			if n > 0 && (n != len(line) || !soundJSON(line) || !beyond && bytes.ContainsFunc(line, func(c rune) bool { return c > 127 })) {
 				t.Fatalf("%q was taken for %d bytes, beyond ASCII %t", line, n, beyond)
 			}
 			if n == 0 {
-				if ahead.blank(line) {
-					ahead.closing.pass(line, at)
-				}
 				ahead.step = max(ahead.step, leastStep)
 			}
 		}

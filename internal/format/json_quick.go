@@ -7,8 +7,8 @@ import (
 
 // Nearly all records of JSON are sound, and most of their bytes are in strings.
 // quickJSON recognises such a record in two passes in which the processor seldom
-// mispredicts: the first finds the quotes that close strings, 64 bytes at a time
-// and whatever the text means, the second hops from string to string and looks
+// mispredicts: the first finds the quotes of strings, 64 bytes at a time and
+// whatever the text means, the second hops from string to string and looks
 // only at what is between them. It knows yes, and nothing else: a record that it
 // does not take is for strictObject, which knows what is wrong and where.
 //
@@ -49,60 +49,54 @@ func (s *Scanner) quickJSON(data []byte, n int) (ok, beyond bool) {
 		s.padded = append(s.padded, make([]byte, quickRoom)...)
 		data = s.padded
 	}
-	c := &s.closing
-	c.begin(0)
-	if !c.find(data, n) {
+	m := &s.borders
+	defer m.begin(0) // soundObject counts from another place
+	m.begin(0)
+	if !m.find(data, n) {
 		return false, false
 	}
-	end, ok := c.fit(data[:n+quickRoom], 0) // a number is not read further than this
+	end, ok := m.fit(data[:n+quickRoom], 0) // a number is not read further than this
 	if ok = ok && end <= n && skipSpace(data[:n], end) == n; ok {
 		s.step = max(s.step, leastStep)
 	}
-	return ok, c.isBeyond(0, n)
+	return ok, m.isBeyond(0, n)
 }
 
-// bitmap has a bit for each byte of data, and room for those that mark takes.
-type bitmap [quickMost/64 + 2]uint64
-
-// closing is where strings end in data of known bytes, which begins with a record: the bit of
-// each quote that closes one is set. Control characters count as quotes. So the newline behind
-// a record swaps what is inside of strings and what is outside, for all records up to the next
-// newline. That is why there are two maps: those of a record are in bits[0] if an even number
-// of quotes and control characters precedes it, else in bits[1].
-type closing struct {
-	bits   [2]bitmap
-	beyond [quickMost / 64]uint16 // of each block: one more than the last one up to it with bytes above 127; 0: none
+// borders are where strings begin and end in data of known bytes: the bit of each quote is set that
+// no backslash escapes. Control characters count as quotes: in a string one stands where its end
+// should be, elsewhere it is white space or an error. Whether a quote opens or closes a string
+// is for fit to tell, for any object in the data.
+type borders struct {
+	bits   [quickMost/64 + 2]uint64 // of each byte, and at least 64 that are set behind known: see mark
+	beyond [quickMost / 64]uint16   // of each block: one more than the last one up to it with bytes above 127; 0: none
 
 	known   int    // the bits from here on mean nothing
 	last    uint16 // the last one of beyond
 	escaped uint64 // 1: the byte at known is escaped
-	inside  uint64 // all bits are set: an odd number of quotes precedes known
 
-	// Of a run of lines, see json_lines.go.
 	base  int  // where in the data bit 0 is
-	next  int  // where in the data the next record begins; -1: not known
-	odd   int  // the map of that record
 	stuck bool // there is no valid escape behind known
+	lines bool // a newline is white space: a record may span lines
 }
 
 // begin forgets what is known; the next record begins at base in the data.
-func (c *closing) begin(base int) {
-	c.known, c.last, c.escaped, c.inside = 0, 0, 0, 0
-	c.base, c.next, c.odd, c.stuck = base, -1, 0, false
+func (m *borders) begin(base int) {
+	m.known, m.last, m.escaped = 0, 0, 0
+	m.base, m.stuck = base, false
 }
 
 // isBeyond reports whether there may be bytes above 127 between i and end.
-func (c *closing) isBeyond(i, end int) bool {
-	return end > 0 && int(c.beyond[(end-1)/64]) > i/64
+func (m *borders) isBeyond(i, end int) bool {
+	return end > 0 && int(m.beyond[(end-1)/64]) > i/64
 }
 
-// find marks where strings end in the first n bytes of b, from the last block known on, 64
+// find marks where strings begin and end in the first n bytes of b, from the last block known on, 64
 // bytes at a time. It returns false if a backslash begins no valid escape; what precedes its
 // block is known then. n may be no multiple of 64 only at the end.
-func (c *closing) find(b []byte, n int) bool {
+func (m *borders) find(b []byte, n int) bool {
 	// A bit of plain is set where a byte is neither a quote nor a control character.
-	escaped, inside, last := c.escaped, c.inside, c.last
-	for i := c.known; i < n; i += 64 {
+	escaped, last := m.escaped, m.last
+	for i := m.known; i < n; i += 64 {
 		block := (*[64]byte)(b[i:])
 		w0, w1 := binary.LittleEndian.Uint64(block[0:8]), binary.LittleEndian.Uint64(block[8:16])
 		w2, w3 := binary.LittleEndian.Uint64(block[16:24]), binary.LittleEndian.Uint64(block[24:32])
@@ -119,43 +113,48 @@ func (c *closing) find(b []byte, n int) bool {
 		if ^slashless&eighthBits|escaped != 0 {
 			var ok bool
 			if quotes, escaped, ok = unescaped(b, i, n, quotes, escaped); !ok {
-				c.mark(i)
+				m.mark(i)
 				return false
 			}
 		}
 		if high&eighthBits != 0 {
 			last = uint16(i/64 + 1)
 		}
-		c.beyond[i/64] = last
-		in := evenOut(quotes) ^ inside // the bytes with an odd number of quotes up to them: in strings, with the opening quotes
-		inside = -(in >> 63)
-		c.bits[0][i/64], c.bits[1][i/64] = quotes&^in, quotes&in
+		m.beyond[i/64] = last
+		m.bits[i/64] = quotes
 	}
-	c.escaped, c.inside, c.last = escaped, inside, last
-	c.mark(n)
+	m.escaped, m.last = escaped, last
+	m.mark(n)
 	return true
 }
 
-// mark notes that n bits are known. The two behind them end every search for the next bit.
-func (c *closing) mark(n int) {
-	for m := range c.bits {
-		marks := &c.bits[m]
-		if n%64 == 0 {
-			marks[n/64] = 0
-		}
-		marks[n/64] |= 1 << (n % 64)
-		marks[(n+1)/64] |= 1 << ((n + 1) % 64)
-	}
-	c.known = n
+// mark notes that n bits are known. Those behind them are set, so that every search for the next one
+// ends, before fit sees that it is behind what is known.
+func (m *borders) mark(n int) {
+	m.bits[n/64] |= ^uint64(0) << (n % 64)
+	m.bits[n/64+1] = ^uint64(0)
+	m.known = n
 }
 
-// from returns word, or if it is zero the next word of the map that is not. begin is the index in all
-// bits of the first bit of word, and the second result is that of the returned word. The caller makes
-// sure that a bit is set from begin on.
-func (marks *bitmap) from(word uint64, begin int) (uint64, int) {
+// at returns the bits from i on of the word that i is in, and the index of its first bit.
+func (m *borders) at(i int) (word uint64, begin int) {
+	return m.bits[i/64] >> (i % 64) << (i % 64), i &^ 63
+}
+
+// second returns word without its first bit, or if nothing is left the next word that has a bit, counted
+// from that bit on if word is zero. begin is the index of the first bit of word, and the second result
+// is that of the returned word.
+func (m *borders) second(word uint64, begin int) (uint64, int) {
+	if w := word & (word - 1); w != 0 {
+		return w, begin
+	}
 	for word == 0 {
 		begin += 64
-		word = marks[begin/64]
+		word = m.bits[begin/64]
+	}
+	for word &= word - 1; word == 0; {
+		begin += 64
+		word = m.bits[begin/64]
 	}
 	return word, begin
 }
@@ -212,19 +211,20 @@ func unescaped(b []byte, i, n int, quotes, escaped uint64) (uint64, uint64, bool
 // the index behind it. Where there is none, end is the index up to which it was sound. If end is
 // not below known it tells nothing: the object was not all in what is known.
 //
-// The strings that it goes over are all that find saw: between them it takes no byte that find
-// takes for a quote, and of white space only spaces. So the next bit is that of the quote that
-// closes the string at i, or of a control character in it.
-func (c *closing) fit(b []byte, i int) (end int, ok bool) {
+// It goes over all bits that are set from i on: word has those that are left of 64, and begin is the
+// index of the first of these 64. Between strings it takes no byte that has a bit but white space, of
+// which it goes over the bits too. So the first bit of word is that of the quote at i where a string
+// begins, and the next one is that of the quote behind it, or of a control character in the string.
+func (m *borders) fit(b []byte, i int) (end int, ok bool) {
 	var (
 		arrays [MaxDepth / 64]uint64 // as in strictObject
-		depth  = 0
+		depth  = uint(0)
 		closer = byte('}')
-		n      = c.known
+		n      = m.known
 
-		marks = &c.bits[c.odd]
-		begin = i &^ 63
-		word  = marks[begin/64] >> (i % 64) << (i % 64) // bits not yet used
+		word, begin = m.at(i)
+		j           int
+		v           uint64
 	)
 	i = overSpaces(b, i, n)
 	if b[i] != '{' {
@@ -232,46 +232,62 @@ func (c *closing) fit(b []byte, i int) (end int, ok bool) {
 	}
 	for i < n {
 		// A value begins at i, in an object behind its name.
-		if depth > 0 && closer == '}' {
+		if depth == 0 || closer != '}' {
+			goto value
+		}
+	name:
+		if b[i] != '"' || i >= n {
+			return i, false
+		}
+		word, begin = m.second(word, begin)
+		j = begin + bits.TrailingZeros64(word)
+		word &= word - 1
+		v = binary.LittleEndian.Uint64(b[j : j+8])
+		if v&threeBytes == stringNext || v&fourBytes == stringBehindSpace { // as most values are
+			word, begin = m.second(word, begin)
+			i = begin + bits.TrailingZeros64(word)
+			word &= word - 1
+			switch v = binary.LittleEndian.Uint64(b[i : i+8]); {
+			case v&threeBytes == nameNext:
+				i += 2
+				goto name
+			case v&fourBytes == nameBehindSpace:
+				i += 3
+				goto name
+			case v&threeBytes == lineNext && m.lines:
+				// The next bits are those of the newline, of tabs and of the quote of a name.
+				word, begin = m.second(word, begin)
+				for i += 3; i < n && b[i] == '\t'; i++ {
+					word, begin = m.second(word, begin)
+				}
+				j = begin + bits.TrailingZeros64(word)
+				if spaces := j - i; b[j] == '"' && spaces <= 8 && (binary.LittleEndian.Uint64(b[i:i+8])^' '*everyByte)<<(64-8*spaces) == 0 {
+					i = j
+				} else {
+					i, word, begin = m.overSpace(b, i)
+				}
+				goto name
+			case v&0xff != '"':
+				return i, false
+			}
+			i++
+			goto behind
+		}
+		if i = j; v&0xffff != '"'|':'<<8 {
 			if b[i] != '"' {
 				return i, false
 			}
-			word, begin = marks.from(word, begin)
-			j := begin + bits.TrailingZeros64(word)
-			word &= word - 1
-			v := binary.LittleEndian.Uint64(b[j:])
-			if v&threeBytes == stringNext || v&fourBytes == stringBehindSpace { // as most values are
-				word, begin = marks.from(word, begin)
-				i = begin + bits.TrailingZeros64(word)
-				word &= word - 1
-				switch v = binary.LittleEndian.Uint64(b[i:]); {
-				case v&threeBytes == nameNext:
-					i += 2
-					continue
-				case v&fourBytes == nameBehindSpace:
-					i += 3
-					continue
-				case v&0xff != '"':
-					return i, false
-				}
-				i++
-				goto behind
-			}
-			if i = j; v&0xffff != '"'|':'<<8 {
-				if b[i] != '"' {
-					return i, false
-				}
-				if i = overSpaces(b, i+1, n) - 1; b[i+1] != ':' {
-					return i, false
-				}
-			}
-			if i += 2; b[i] == ' ' {
-				i = overSpaces(b, i, n)
+			if i = overSpaces(b, i+1, n) - 1; b[i+1] != ':' {
+				return i, false
 			}
 		}
-		switch v := b[i]; v {
+		if i += 2; b[i] == ' ' {
+			i = overSpaces(b, i, n)
+		}
+	value:
+		switch c := b[i]; c {
 		case '"':
-			word, begin = marks.from(word, begin)
+			word, begin = m.second(word, begin)
 			i = begin + bits.TrailingZeros64(word)
 			if word &= word - 1; b[i] != '"' {
 				return i, false
@@ -281,14 +297,17 @@ func (c *closing) fit(b []byte, i int) (end int, ok bool) {
 			if depth == MaxDepth {
 				return i, false
 			}
-			if v == '[' {
+			if c == '[' {
 				arrays[depth/64] |= 1 << (depth % 64)
 			} else {
 				arrays[depth/64] &^= 1 << (depth % 64)
 			}
 			depth++
-			closer = v + 2
-			if i = overSpaces(b, i+1, n); b[i] != closer {
+			closer = c + 2
+			if i++; b[i] <= ' ' {
+				i, word, begin = m.overSpace(b, i)
+			}
+			if b[i] != closer {
 				continue
 			}
 		case 't', 'f', 'n':
@@ -298,19 +317,22 @@ func (c *closing) fit(b []byte, i int) (end int, ok bool) {
 			i = end
 		default:
 			if end = quickNumber(b, i); end < 0 {
-				return i, false
+				if i, word, begin = m.overSpace(b, i); c > ' ' || b[i] <= ' ' || i >= n {
+					return i, false
+				}
+				goto value // on a line of its own
 			}
 			i = end
 		}
 	behind:
 		// Behind a value: containers end, or another value follows.
 		for {
-			if b[i] == ' ' {
-				i = overSpaces(b, i, n)
+			if b[i] <= ' ' {
+				i, word, begin = m.overSpace(b, i)
 			}
 			if b[i] == ',' {
-				if i++; b[i] == ' ' {
-					i = overSpaces(b, i, n)
+				if i++; b[i] <= ' ' {
+					i, word, begin = m.overSpace(b, i)
 				}
 				break
 			}
@@ -335,6 +357,7 @@ const (
 	stringNext        = '"' | ':'<<8 | '"'<<16
 	stringBehindSpace = '"' | ':'<<8 | ' '<<16 | '"'<<24
 	nameNext          = '"' | ','<<8 | '"'<<16
+	lineNext          = '"' | ','<<8 | '\n'<<16
 	nameBehindSpace   = '"' | ','<<8 | ' '<<16 | '"'<<24
 
 	threeBytes = 1<<24 - 1
@@ -347,6 +370,16 @@ func overSpaces(b []byte, i, n int) int {
 		i++
 	}
 	return i
+}
+
+// overSpace returns the first index from i on that is no white space, or n, and the bits from there
+// on, as at does.
+func (m *borders) overSpace(b []byte, i int) (next int, word uint64, begin int) {
+	for i < m.known && (b[i] == ' ' || b[i] == '\n' && m.lines || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	word, begin = m.at(i)
+	return i, word, begin
 }
 
 // quickNumber returns the index behind the number at i, or -1 where there is

@@ -109,9 +109,52 @@ func TestQuickJSON(t *testing.T) {
 	f("{\"a\n:\n1}", false)
 	f("{\n\"a\n:1}", false)
 
+	f("{\t\"a\":1\t,\r\"b\":[ \t],\"c\":\t\"d\",\"e\": \t{}\r}", true)
+
 	// Sound, but not for the quick way.
 	f("{\n\"a\":1}", false)
-	f("{\"a\":\t1}", false)
+	f("{\"a\":\"b\",\n\"c\":1}", false)
+	f("{\"a\"\t:1}", false)
+
+	multi := newScanner(t, Options{Format: record.MultiJSON})
+	s = multi
+	f("{\n\"a\":1}", true)
+	if ok, _ := quick(t, multi, []byte("{\n}\n")); !ok {
+		t.Error("an empty object over two lines was refused")
+	}
+	f("{\r\n  \"a\": \"b\",\r\n  \"c\": [\r\n    1,\r\n    {}\r\n  ]\r\n}\r\n", true)
+	for n := range 40 {
+		for _, indent := range []string{strings.Repeat(" ", n), strings.Repeat("\t", n), strings.Repeat("\t", n%20) + strings.Repeat(" ", n/2), "\n" + strings.Repeat(" ", n)} {
+			for at := 0; at < 65; at += 3 {
+				line := func(end string) string {
+					return `{"` + strings.Repeat("x", at) + `":"",` + "\n" + indent + end
+				}
+				if ok, _ := quick(t, multi, []byte(line(`"b": 1}`))); !ok {
+					t.Fatalf("%q was refused", line(`"b": 1}`))
+				}
+				for _, end := range []string{`x"b":1}`, "\x00\"b\":1}", `}`, `,"b":1}`, "", `1}`, `"`, "\\\"b\":1}"} {
+					if ok, _ := quick(t, multi, []byte(line(end))); ok {
+						t.Fatalf("%q was taken", line(end))
+					}
+				}
+			}
+		}
+	}
+	for _, end := range []string{"x", "\x00", "\x1f", "\\", "\xff", "'"} {
+		f("{\"a\":\"b\",\n"+end+"\"c\":1}", false)
+		f("{\"a\":\"b\",\n "+end+" \"c\":1}", false)
+		f("{\"a\":\"b\",\n\t"+end+"\t\"c\":1}", false)
+		f("{\n"+end+"\"a\":1}", false)
+		f("{\"a\":1\n"+end+"}", false)
+	}
+	f("{\"a\":\"\n\"}", false)
+	f("{\"a\n\":1}", false)
+	f("{\"a\":1,\n}", false)
+	f("{\"a\":\n}", false)
+	f("{\"a\":\n,\"b\":1}", false)
+	f("{\"a\":\n\x00 1}", false)
+	f("{\"a\":\n\t{\n\t\t\"b\":\n\t\t\"c\",\n\t\t\"d\": \n -1}}", true)
+	s = newScanner(t, Options{Format: record.JSON, Validate: true})
 
 	nested := func(n int) string { return `{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}" }
 	if ok, _ := quick(t, s, []byte(nested(MaxDepth))); !ok {
@@ -146,22 +189,24 @@ func TestQuickCorpora(t *testing.T) {
 }
 
 // FuzzQuickJSON: what the quick way takes is sound as the standard library sees
-// it, and so is what it does not take only where that has other white space
-// than spaces or is long. What is behind a record makes no difference.
+// it, and so is what it does not take only where that has white space that it is
+// not for, or is long. What is behind a record makes no difference.
 func FuzzQuickJSON(f *testing.F) {
 	addJSON(f)
 	s, err := New(Options{Format: record.JSON, Validate: true, MaxRecord: 1 << 20})
 	if err != nil {
 		f.Fatal(err)
 	}
-	check := func(t *testing.T, b []byte) {
+	multi := newScanner(f, Options{Format: record.MultiJSON})
+	checkOf := func(t *testing.T, s *Scanner, b []byte, not string) {
 		ok, _ := quick(t, s, b)
 		if sound := soundJSON(b); ok && !sound {
 			t.Fatalf("%q was taken", b)
-		} else if sound && !ok && len(b) <= quickMost && !bytes.ContainsAny(bytes.TrimRight(b, "\t\r\n "), "\t\r\n") {
+		} else if sound && !ok && len(b) <= quickMost && !bytes.ContainsAny(bytes.TrimRight(b, "\t\r\n "), not) {
 			t.Fatalf("%q was refused", b)
 		}
 	}
+	check := func(t *testing.T, b []byte) { checkOf(t, s, b, "\t\r\n") }
 	f.Fuzz(func(t *testing.T, b []byte) {
 		check(t, b)
 		var whole, part bytes.Buffer
@@ -171,6 +216,16 @@ func FuzzQuickJSON(f *testing.F) {
 		check(t, whole.Bytes())
 		json.Indent(&part, b, "", "  ")
 		check(t, bytes.ReplaceAll(part.Bytes(), []byte("\n"), []byte(" ")))
+		for _, indent := range []string{"  ", "\t", " \t"} {
+			part.Reset()
+			json.Indent(&part, b, indent, indent)
+			checkOf(t, multi, part.Bytes(), "")
+			for n := 0; n < part.Len(); n += 1 + part.Len()/64 {
+				broken := bytes.Clone(part.Bytes())
+				broken[n] ^= 1 << (n % 8)
+				checkOf(t, multi, broken, "\t\r\n")
+			}
+		}
 		// A name in front moves the record over the borders of blocks, and what
 		// was sound cut off or with one byte changed seldom still is.
 		for n := 1; n < 70 && soundJSON(whole.Bytes()) && whole.Len() > 2; n += 1 + whole.Len()/64 {

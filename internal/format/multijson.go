@@ -86,6 +86,26 @@ func (s *Scanner) filler(v view) cut {
 	return cut{lead: lead}
 }
 
+// soundValue sets the length of k, the cut of the record that begins at at in data, and what else it
+// says of its ends, if the record is sound; 0: nothing is known. beyond says that there may be
+// bytes above 127. The separators before the record must have been passed, but for its
+// indentation.
+func (s *Scanner) soundValue(k *cut, data []byte, at int) (beyond bool) {
+	k.n, k.lead, k.cr = 0, 0, 0
+	for most := min(maxIndent, s.opt.MaxRecord/2, len(data)-at-1); k.lead < most && isBlank(data[at+k.lead]); {
+		k.lead++
+	}
+	n, beyond := s.soundObject(data, at+k.lead)
+	if n > 0 {
+		k.n = k.lead + n
+		k.ended = data[at+k.n-1] == '\n'
+		if k.ended && data[at+k.n-2] == '\r' {
+			k.cr = 2
+		}
+	}
+	return beyond
+}
+
 // isFiller reports whether a byte can stand between the records of MultiJSON.
 func isFiller(c byte) bool {
 	switch c {
@@ -103,13 +123,17 @@ func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 func (s *Scanner) object(k *cut, v view) {
 	b := v.data[k.lead:]
 	end, unicode, f := strictObject(b, 0)
-	if leniencyAt(b, f.at) && f.text != "" { // a comment or a single quote, which the service accepts
+	loose := leniencyAt(b, f.at) && f.text != ""
+	if loose { // a comment or a single quote, which the service accepts
 		end, f = s.looseObject(b)
 		unicode = eighthBits
 	}
 	switch {
 	case f.text == "":
 		k.ascii = unicode&eighthBits == 0
+		if !loose && end+quickRoom <= quickMost { // the next ones may be sound too
+			s.step = max(s.step, leastStep)
+		}
 		s.lineEnd(k, v, k.lead+end)
 	case f.at < len(b) || v.whole && len(v.data) < s.opt.MaxRecord: // the fault is not for lack of data
 		f.at += k.lead

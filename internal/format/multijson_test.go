@@ -198,6 +198,75 @@ func FuzzMultiCuts(f *testing.F) {
 	})
 }
 
+// TestSoundValues: nearly all objects of the logs that the benchmarks have are recognised without
+// a walk through each, in the layouts that programs write: the benchmarks would not tell.
+func TestSoundValues(t *testing.T) {
+	for _, k := range corpora() {
+		if k.format != record.MultiJSON {
+			continue
+		}
+		text := k.text[:1<<20]
+		for _, end := range []string{"\n", "\r\n"} {
+			s := newScanner(t, Options{Format: record.MultiJSON})
+			text := bytes.ReplaceAll(text, []byte("\n"), []byte(end))
+			s.step = leastStep
+			took, missed := 0, 0
+			for at := 0; at < len(text); {
+				var c cut
+				s.soundValue(&c, text, at)
+				switch {
+				case c.n > 0:
+					at += c.n
+					took++
+				case text[at+c.lead] == '{':
+					missed++
+					fallthrough
+				default:
+					at += c.lead + 1
+				}
+			}
+			if took < 2000 || missed > 20 { // objects in the last one, which is cut off
+				t.Errorf("%s, lines that end with %q: %d, and %d not", k.name, end, took, missed)
+			}
+		}
+	}
+}
+
+// FuzzSoundValues: among others an object is what it is by itself, whatever was known of it from
+// those before.
+func FuzzSoundValues(f *testing.F) {
+	for n, s := range []string{
+		`{"a":1}`, "{\n  \"a\": \"b\",\n  \"c\": [\n    1,\n    {}\n  ]\n}", "{\n\t\"a\": \"b\",\n\t\"c\": \"d\"\n}\r\n", "[{\"a\":1},\n  {\"b\":\"\u00e4\"}]{}\x00{}", `{"a":"b`, `{"a":"b\`, `{"a":"b\x"}`, "{\"a\n\":1}",
+		"{\"a\":\t1}", "}{'a':1}//\"\n\"{\"\\{", "{\"a\":{\"b\":{}}\n{\"\xff\":0}", strings.Repeat("  {\"a\":\""+strings.Repeat("x", 900)+"\"},\n", 4), strings.Repeat(" ", 70) + "{}\r",
+	} {
+		for o := range uint8(8) {
+			f.Add([]byte(s), uint16(n*67), o*2+o/4)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte, pad uint16, options uint8) {
+		if len(b) > 1<<12 {
+			return
+		}
+		ahead, alone := scannersOf(t, multiOptions(options))
+		for _, around := range [][2]string{{"{\"pad\":%q}\n", "\n{\"ok\":[true]}\n"}, {" {\n  \"pad\": %q,\n  \"a\": 1\n },\n", ",\n {\n  \"ok\": [\n   true\n  ]\n },\n"}} {
+			text := amongOthers(b, int(pad), around[0], around[1])
+			text = append(text, strings.Repeat("{}\n", quickRoom)...)
+			scanAlike(t, ahead, alone, text)
+			// Each object that is taken is sound to the standard library, wherever one is looked for.
+			ahead.step = leastStep
+			ahead.borders.begin(0)
+			for at := range text {
+				n, beyond := ahead.soundObject(text, at)
+				taken := text[at : at+n]
+				if n > 0 && (!soundJSON(taken) || !bytes.HasSuffix(bytes.TrimRight(taken, "\r\n"), []byte("}")) || !beyond && bytes.ContainsFunc(taken, func(c rune) bool { return c > 127 })) {
+					t.Fatalf("%q was taken, beyond ASCII %t", taken, beyond)
+				}
+				ahead.step = max(ahead.step, leastStep)
+			}
+		}
+	})
+}
+
 // sent tells the objects of a reading; anything rejected is told too.
 func sent(r *reading) string {
 	raw := []string{}

@@ -1,7 +1,7 @@
 package format
 
-// Where the records before were sound, the next ones are taken the quick way: JSON by
-// json_lines.go, delimited ones by rows.go. Both look at more of the data than one record, and
+// Where the records before were sound, the next ones are taken the quick way: JSON and MultiJSON
+// by json_lines.go, delimited ones by rows.go. Both look at more of the data than one record, and
 // know yes, and nothing else: what they do not take, scan takes by itself, and tells what is wrong.
 
 const (
@@ -19,12 +19,17 @@ func (s *Scanner) soundRun(c *Chunk, data []byte, at int64, limit int) bool {
 	k := cut{ended: true}
 	for s.step > 0 {
 		var beyond bool
-		if s.json {
-			k.n, beyond = s.soundLine(data, c.Consumed)
-		} else {
+		switch s.spec.Ends {
+		case AtLine:
+			k.n, beyond = s.soundObject(data, c.Consumed)
+		case AtRow:
 			k.n, k.fields, beyond = s.rows.row(data, c.Consumed, s.sep[0])
+		case AtValue:
+			if beyond = s.soundValue(&k, data, c.Consumed); k.n == 0 && isFiller(data[c.Consumed+k.lead]) {
+				return true // a separator, which scan goes over; behind it the run goes on
+			}
 		}
-		if k.n == 0 || k.n > min(s.opt.MaxRecord, s.most) {
+		if k.n == 0 || k.n >= min(s.opt.MaxRecord, s.most) { // at the limit it depends on the format
 			s.step = 0
 			return true
 		}
@@ -44,7 +49,7 @@ func (s *Scanner) soundRun(c *Chunk, data []byte, at int64, limit int) bool {
 // What fits, join and note do for accept is written out here: to call them costs 2 to 5% of the check.
 func (s *Scanner) extend(c *Chunk, data []byte, k *cut) bool {
 	end := c.Consumed + k.n
-	if !s.plain || c.Records == 0 || c.Copied || c.Lens != nil || c.base+len(c.Body) != c.Consumed || k.fields != c.Group ||
+	if !s.plain || !k.ended || k.lead+k.cr > 0 || c.Records == 0 || c.Copied || c.Lens != nil || c.base+len(c.Body) != c.Consumed || k.fields != c.Group ||
 		s.opt.MaxBody > 0 && len(c.Prefix)+len(c.Body)+k.n > s.opt.MaxBody {
 		return false
 	}

@@ -87,7 +87,7 @@ type Scanner struct {
 	checks  bool    // each record is checked
 	wary    bool    // see wary.go
 	fault   fault   // why the cut at hand is unsound
-	closing closing // of the records at hand, see json_quick.go
+	borders borders // of the records at hand, see json_quick.go
 	rows    rows    // the same, of delimited ones
 	runs    bool    // soundRun is tried
 	plain   bool    // records are sent as they are in the data
@@ -181,7 +181,8 @@ func New(o Options) (*Scanner, error) {
 	s.wary = spec.Mapping == "Json" && o.Parse == ParseNone && (o.Wary || o.Rules.Members())
 	s.checks = o.Validate || s.wary || s.json && o.Parse == ParseNone && o.Rules.Withholds()
 	s.plain = !s.apart && o.Fields == nil && o.Encoding == UTF8
-	s.runs = s.checks && (s.spec.Ends == AtRow || s.json && s.opt.Parse == ParseNone)
+	s.borders.lines = s.spec.Ends == AtValue
+	s.runs = s.borders.lines || s.checks && (s.spec.Ends == AtRow || s.json && s.opt.Parse == ParseNone) // MultiJSON is checked to find its ends
 	return s, nil
 }
 
@@ -276,7 +277,8 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 	}
 	defer s.places(c)
 	header := at == 0 && s.opt.SkipHeader
-	s.closing.next, s.rows.next = -1, -1 // the data is new
+	s.borders.begin(0) // the data is new
+	s.rows.next = -1
 	var k cut
 	for c.Consumed < len(data) && (limit <= 0 || c.Records < limit) {
 		if s.runs && !header && !s.soundRun(c, data, at, limit) {
@@ -299,7 +301,6 @@ func (s *Scanner) scan(data []byte, at int64, last bool, limit int, c *Chunk) {
 			}
 		case k.kind == blank:
 			c.Blank++
-			s.closing.pass(rest[:k.n], c.Consumed)
 		case k.kind == unsound:
 			ok = s.reject(c, rest, k)
 		case isHeader:
