@@ -316,6 +316,14 @@ func (m *borders) fit(b []byte, i int) (end int, ok bool) {
 			}
 			i = end
 		default:
+			// Most numbers are a few digits and a comma.
+			if k := digits(binary.LittleEndian.Uint64(b[i : i+8])); (c != '0' && k > 0 || k == 1) && b[i+k] == ',' {
+				if i += k; closer == '}' && b[i+1] == '"' {
+					i++
+					goto name
+				}
+				goto behind
+			}
 			if end = quickNumber(b, i); end < 0 {
 				if i, word, begin = m.overSpace(b, i); c > ' ' || b[i] <= ' ' || i >= n {
 					return i, false
@@ -410,13 +418,18 @@ func quickNumber(b []byte, i int) int {
 	return i
 }
 
+// digits returns how many digits the eight bytes of w begin with.
+func digits(w uint64) int {
+	w ^= '0' * everyByte
+	return bits.TrailingZeros64((w&sevenBits+0x76*everyByte|w)&eighthBits) / 8 // the first byte of 10 and more
+}
+
 // overDigits returns the first index from i on that is no digit. It stops at the latest where
 // fewer than 16 bytes of b are left.
 func overDigits(b []byte, i int) int {
 	for ; i+16 <= len(b); i += 8 {
-		w := binary.LittleEndian.Uint64(b[i:]) ^ '0'*everyByte
-		if others := (w&sevenBits + 0x76*everyByte | w) & eighthBits; others != 0 { // 10 and more
-			return i + bits.TrailingZeros64(others)/8
+		if k := digits(binary.LittleEndian.Uint64(b[i : i+8])); k < 8 {
+			return i + k
 		}
 	}
 	return i
