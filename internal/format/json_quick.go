@@ -68,10 +68,10 @@ func (s *Scanner) quickJSON(data []byte, n int) (ok, beyond bool) {
 // is for fit to tell, for any object in the data.
 type borders struct {
 	bits   [quickMost/64 + 2]uint64 // of each byte, and at least 64 that are set behind known: see mark
-	beyond [quickMost / 64]uint16   // of each block: one more than the last one up to it with bytes above 127; 0: none
+	beyond [quickMost / 64]int32    // of each block: where the last one up to it ends that has bytes above 127; 0: there is none
 
 	known   int    // the bits from here on mean nothing
-	last    uint16 // the last one of beyond
+	last    int32  // the last one of beyond
 	escaped uint64 // 1: the byte at known is escaped
 
 	base  int  // where in the data bit 0 is
@@ -87,7 +87,7 @@ func (m *borders) begin(base int) {
 
 // isBeyond reports whether there may be bytes above 127 between i and end.
 func (m *borders) isBeyond(i, end int) bool {
-	return end > 0 && int(m.beyond[(end-1)/64]) > i/64
+	return end > 0 && int(m.beyond[(end-1)/64]) > i
 }
 
 // find marks where strings begin and end in the first n bytes of b, from the last block known on, 64
@@ -118,7 +118,7 @@ func (m *borders) find(b []byte, n int) bool {
 			}
 		}
 		if high&eighthBits != 0 {
-			last = uint16(i/64 + 1)
+			last = int32(i + 64) // so little that the compiler takes no branch
 		}
 		m.beyond[i/64] = last
 		m.bits[i/64] = quotes
