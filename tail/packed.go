@@ -104,7 +104,7 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	p.barred = gone && (never || in.Excludes(path))
 	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
 		p.first, in.behind[st.Node] = first, stray{path, first}
-		if in.byNode.get(st.Node) == nil && !p.barred {
+		if in.byNode.get(st.Node) == nil && !p.barred && !in.Reads(path) {
 			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}
 	}
