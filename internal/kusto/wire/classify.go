@@ -26,6 +26,7 @@ type outcome struct {
 var (
 	errEarly    = errors.New("accepted before the body was sent whole")
 	errStranger = errors.New("HTTP 200 with an unrecognized body; a proxy or a portal may have answered")
+	errInside   = errors.New("HTTP 200 with an error in its body")
 	errNoTrust  = errors.New("the answer does not tell whether the body was stored")
 )
 
@@ -91,7 +92,7 @@ func lost(sent bool) kusto.Verdict {
 
 // accepted returns the verdict for an answer with status 200. It is Accepted only if the whole body
 // was sent and the answer is that of the service: it has an activity header, a JSON body, or an
-// empty one. Anything else is Unknown, with the reason as error: even a 200 that came too early may
+// empty one, and its body tells of no error. Anything else is Unknown, with the reason as error: even a 200 that came too early may
 // mean that records were stored.
 func accepted(o *outcome) (kusto.Verdict, error) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(o.Body, []byte("\xef\xbb\xbf")))
@@ -101,12 +102,39 @@ func accepted(o *outcome) (kusto.Verdict, error) {
 		return kusto.Unknown, errEarly
 	case o.torn != nil:
 		return kusto.Unknown, fmt.Errorf("read answer: %w", o.torn)
+	case holdsError(text):
+		return kusto.Unknown, errInside
 	case len(text) == 0 && !o.long, named:
 		return kusto.Accepted, nil
 	case o.long && bytes.HasPrefix(text, []byte("{")), !o.long && json.Valid(text):
 		return kusto.Accepted, nil
 	}
 	return kusto.Unknown, errStranger
+}
+
+// holdsError reports whether the body of a 200 is a JSON object with an error in a member in which the
+// service, or a gateway before it, tells of errors.
+func holdsError(body []byte) bool {
+	var doc struct{ Error, Exceptions, OneAPIErrors any }
+	if json.Unmarshal(body, &doc) != nil {
+		return false // it is no object
+	}
+	return !isNothing(doc.Error) || !isNothing(doc.Exceptions) || !isNothing(doc.OneAPIErrors)
+}
+
+// isNothing reports whether a JSON value is null, false or empty.
+func isNothing(v any) bool {
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return v == nil
 }
 
 // updateFailure returns why an update policy failed on records that were stored, in one printable

@@ -206,6 +206,34 @@ func TestClassifyLongTornAndNamed(t *testing.T) {
 	f(kusto.Unknown, func(o *outcome) { o.Status, o.torn, o.Body = 500, tear, []byte(`{"error":{"co`) })
 }
 
+// A 200 with an error in its body contradicts itself: its records are sent again and counted as
+// perhaps stored, and the person reads what the error says.
+func TestAnErrorInsideAnAcceptance(t *testing.T) {
+	f := func(want kusto.Verdict, body, says string, named bool) {
+		t.Helper()
+		o := &outcome{Sent: true, Status: 200, Header: http.Header{}, Body: []byte(body)}
+		if named {
+			o.Header.Set(HeaderActivity, "act")
+		}
+		a := judge(o, sample("x"), "", "")
+		if a.Verdict != want {
+			t.Errorf("%s: got %s, want %s", body, a.Verdict, want)
+		} else if want == kusto.Unknown && !strings.Contains(a.Err.Message, says) {
+			t.Errorf("%s: the message is %q, without %q", body, a.Err.Message, says)
+		}
+	}
+	for _, named := range []bool{false, true} {
+		f(kusto.Unknown, oneError("General_InternalServerError", "it broke", false), "it broke", named)
+		f(kusto.Unknown, `{"error":"upstream timeout"}`, "upstream timeout", named)
+		f(kusto.Unknown, `{"Tables":[],"Exceptions":["Request aborted"]}`, "Request aborted", named)
+		f(kusto.Unknown, `{"Tables":[],"OneApiErrors":[{"error":{"message":"aborted"}}]}`, "aborted", named)
+		f(kusto.Accepted, `{"Tables":[],"error":null}`, "", named)
+		f(kusto.Accepted, `{"error":"","Exceptions":[ ],"OneApiErrors":{}}`, "", named)
+		f(kusto.Accepted, `{"error":false}`, "", named)
+		f(kusto.Accepted, `["error"]`, "", named)
+	}
+}
+
 func TestUpdatePolicyFailure(t *testing.T) {
 	f := func(row, want string) {
 		t.Helper()
