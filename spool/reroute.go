@@ -41,7 +41,10 @@ func (s *Spool) Reroute(from record.Route, cluster string, only func(*record.Pay
 			continue
 		}
 		p.Route.Cluster = cluster
+		s.o.OnMove(p)
 		if err := s.write(p, nil, true); err != nil { // true: there is another copy, until finish
+			p.Route = from
+			s.o.OnMove(p)
 			s.Return(frame)
 			return moved, fmt.Errorf("move batch %v: %w", frame, err)
 		}

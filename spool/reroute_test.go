@@ -82,6 +82,44 @@ func TestRerouteBesideASender(t *testing.T) {
 	}
 }
 
+// TestRerouteTellsWhereAPayloadGoes: whoever keeps the journal hears of the new cluster before the
+// payload can be had for it, and of the old one again where the disk does not take it.
+func TestRerouteTellsWhereAPayloadGoes(t *testing.T) {
+	fs := faultfs.New("/state")
+	full := false
+	fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+		if full && (op.Kind == "write" || op.Kind == "create" || op.Kind == "allocate") {
+			v.Err = faultfs.NoSpace
+		}
+		return v
+	}
+	o := testOptions(fs)
+	var told []string
+	var s *Spool
+	o.OnMove = func(p *record.Payload) {
+		told = append(told, p.Route.Cluster)
+		if n := s.Waiting(to(dr)); !full && n != len(told)-1 {
+			t.Errorf("%d wait for the new cluster when the journal hears of number %d", n, len(told))
+		}
+	}
+	s, _ = openWith(t, testConfig, o)
+	put(t, s, here, 1, 2)
+	if n, err := s.Reroute(to(here), dr, nil); n != 2 || err != nil {
+		t.Fatalf("moved %d: %v", n, err)
+	}
+	if !slices.Equal(told, []string{dr, dr}) {
+		t.Errorf("told of %q", told)
+	}
+	told, full = nil, true
+	if n, err := s.Reroute(to(dr), here, nil); n != 0 || err == nil {
+		t.Fatalf("moved %d on a full disk: %v", n, err)
+	}
+	if !slices.Equal(told, []string{here, dr}) {
+		t.Errorf("told of %q on a full disk", told)
+	}
+	must(t, s.Close())
+}
+
 // drainKeeping takes everything of a route, and leaves it given out.
 func drainKeeping(s *Spool, r record.Route) (ns []int) {
 	for p := next(s, r); p != nil; p = next(s, r) {

@@ -78,6 +78,10 @@ type Options struct {
 	// Put into a new segment returns, and before one is removed. It is not called before
 	// Segments is.
 	OnSegments func()
+	// OnMove is told of each payload that Reroute is about to write for another cluster, with
+	// its new Route, before anybody is given it there; and once more with the old one, if the
+	// write fails. What it has of the payload may be kept.
+	OnMove func(p *record.Payload)
 	// OnRemove is told which payloads the spool knows nothing of any more.
 	OnRemove func(ids []record.BatchID)
 	// Vouch makes durable elsewhere which payloads were told there before their Put, and
@@ -106,6 +110,7 @@ func (o *Options) fill() {
 	diskwriter.Default(&o.OnLost, func([]record.BatchID, *record.Payload) {})
 	diskwriter.Default(&o.OnUnwanted, func([]record.BatchID) {})
 	diskwriter.Default(&o.OnSegments, func() {})
+	diskwriter.Default(&o.OnMove, func(*record.Payload) {})
 	diskwriter.Default(&o.OnRemove, func([]record.BatchID) {})
 	diskwriter.Default(&o.BeforeUnlink, func() error { return nil })
 }

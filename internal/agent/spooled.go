@@ -27,6 +27,7 @@ func (a *Agent) spoolOptions() spool.Options {
 		},
 		OnUnwanted:   func(ids []record.BatchID) { a.recovery.Unwanted(ids) },
 		OnSegments:   func() { a.recovery.SegmentsChanged() },
+		OnMove:       a.spoolMoves,
 		OnRemove:     func(ids []record.BatchID) { a.recovery.Removed(ids) },
 		BeforeUnlink: a.syncJournal,
 		Vouch: func() (token [24]byte, err error) {
@@ -69,6 +70,15 @@ func (a *Agent) spoolDropped(p *record.Payload, reason string) {
 		a.ledger.Unspooled(lot.Input, lot.Records)
 		a.ledger.Dropped(lot, reason)
 	})
+}
+
+// spoolMoves tells the journal that a payload in the spool goes to another cluster, since audit names
+// the cluster that accepted a batch.
+func (a *Agent) spoolMoves(p *record.Payload) {
+	moved := *p
+	moved.Replaces = record.BatchID{} // that ended when the payload came to the spool
+	_ = a.journal.Begin(&moved)
+	_ = a.journal.End(p.ID, record.Spooled)
 }
 
 // isDurable reports whether a payload has records of an input with durability: spool, so that it

@@ -176,6 +176,13 @@ func TestAPersonChangesWhatIsKept(t *testing.T) {
 			if got := faults(r); got != "removed removed" {
 				t.Errorf("audit tells of %q", got)
 			}
+			for _, f := range r.Files {
+				for _, to := range f.Routes {
+					if to.Accepted.Records > 0 && to.Cluster != s.server.URL() {
+						t.Errorf("audit says that %s accepted %d records of %s, and all went to %s", to.Cluster, to.Accepted.Records, f.Path, s.server.URL())
+					}
+				}
+			}
 			p.finish()
 		})
 	}
