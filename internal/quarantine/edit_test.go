@@ -210,6 +210,39 @@ func TestANoteThatOpenCouldNotSettleStays(t *testing.T) {
 	}
 }
 
+// TestANoteIsNotWrittenOver: where the disk did not let a requeue note what was accepted, the note of
+// Begin is all that tells of it, and the next requeue of the same process leaves it to the next start.
+func TestANoteIsNotWrittenOver(t *testing.T) {
+	fs := faultfs.New("/state")
+	full := false
+	fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+		if full && op.Kind == "create" {
+			v.Err = faultfs.NoSpace
+		}
+		return v
+	}
+	s := filled(t, fs)
+	full = true
+	if err := s.Begin(Requeue{Batch: "b6", Lines: []string{"1:1"}}); !errors.Is(err, faultfs.NoSpace) {
+		t.Errorf("a note on a full disk: %v", err)
+	}
+	full = false
+	must(t, s.Begin(Requeue{Batch: "b7", Lines: []string{"1:2", "2:3"}})) // b6 was not sent
+	full = true
+	if err := s.Accepted(t.Context(), []string{"1:2", "2:3"}); !errors.Is(err, faultfs.NoSpace) {
+		t.Errorf("accepted on a full disk: %v", err)
+	}
+	full = false
+	if err := s.Begin(Requeue{Batch: "b8", Lines: []string{"1:1"}}); err == nil || !strings.Contains(err.Error(), "the next start") {
+		t.Errorf("something else is sent again: %v", err)
+	}
+	must(t, s.Close())
+	s = open(t, fs, blocking)
+	equal(t, "after the next start", texts(t, fs), "1:1 0 BadRequest", "1:2 1 BadRequest perhaps b7", "1:3 2 BadRequest", "2:1 3 BadRequest", "2:2 4 BadRequest", "2:3 5 BadRequest perhaps b7")
+	must(t, s.Begin(Requeue{Batch: "b9", Lines: []string{"1:1"}}))
+	must(t, s.Close())
+}
+
 // unmade is a disk that cannot tell whether a folder is there when it is to be made, and can be read.
 type unmade struct{ *faultfs.FS }
 

@@ -42,12 +42,20 @@ const sentName = "requeue.accepted"
 
 const sentVersion = "1"
 
+// errUnsettled refuses a Begin beside the note of an earlier one.
+var errUnsettled = errors.New("what became of an earlier requeue could not be written down; its records may be stored, and the next start of the agent marks them")
+
 // Begin writes a note, durably, of the records that are about to be sent again. If it returns an error
 // nothing may be sent. The caller calls End, or Accepted, when it is known what came of the sending,
-// and before the next Begin. If the note is found at a start, the records may be stored already.
+// and before the next Begin. If the note is found at a start, the records may be stored already; until
+// then it is not written over.
 func (s *Store) Begin(r Requeue) error {
-	if s.sentErr != nil {
-		return fmt.Errorf("note what is sent again: %w", s.sentErr)
+	earlier, err := s.begun()
+	if earlier != nil {
+		err = errUnsettled
+	}
+	if err = cmp.Or(s.sentErr, err); err != nil {
+		return fmt.Errorf("note what is sent again: %w", err)
 	}
 	b, err := json.Marshal(&r)
 	if err != nil {
@@ -58,6 +66,7 @@ func (s *Store) Begin(r Requeue) error {
 		return err
 	})
 	if err != nil {
+		_ = s.End() // nothing is sent; what stays is one more note for the next start
 		return fmt.Errorf("note what is sent again: %w", err)
 	}
 	return nil
