@@ -162,7 +162,8 @@ func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "j
 
 // openQuarantine opens the folder of quarantined records in state_dir; close closes it.
 func (a *Agent) openQuarantine() error {
-	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log})
+	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log,
+		OnDrop: func(f record.File, s record.Span, n int) { _ = a.journal.Evicted(f, s, n) }})
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}

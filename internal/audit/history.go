@@ -20,6 +20,7 @@ const (
 	skipped   // nothing to send
 	abandoned // given up before it was read
 	removed   // given up by a person
+	evicted   // dropped by a full quarantine
 	fates
 )
 
@@ -232,10 +233,14 @@ func (h *history) take(e *journal.Entry) {
 	case journal.Removed:
 		f := h.file(e.File)
 		st := f.strand(record.Route{})
-		if !e.At.Before(h.since) && len(st.sets[removed].within(e.Span)) == 0 { // else this repeats an earlier entry
-			st.records[removed]++
+		how, n := removed, int64(1)
+		if e.Count > 0 {
+			how, n = evicted, int64(e.Count)
 		}
-		h.tell(f, record.Route{}, removed, e.Span, e.At, record.BatchID{})
+		if !e.At.Before(h.since) && len(st.sets[how].within(e.Span)) == 0 { // else this repeats an earlier entry
+			st.records[how] += n
+		}
+		h.tell(f, record.Route{}, how, e.Span, e.At, record.BatchID{})
 	case journal.Begin:
 		if old := h.open[e.Payload.Replaces]; old != nil {
 			h.over(old, record.Replaced)

@@ -203,6 +203,13 @@ func TestVerdict(t *testing.T) {
 			w.tell(journal.Entry{Kind: journal.Removed, File: fileOf(1), Span: record.Span{Start: 0, End: 10}})
 		}
 	}, "removed[{0 10}]")
+	f("dropped by a full quarantine", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Quarantined)
+		for range 2 {
+			w.tell(journal.Entry{Kind: journal.Removed, File: fileOf(1), Span: record.Span{Start: 0, End: 10}, Count: 2})
+		}
+	}, "evicted[{0 10}]")
 	f("source gone", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.SourceGone) }, "SOURCE_GONE[{0 10}]")
 	f("abandoned", plain, func(w *teller) {
 		w.begin(1, 0, 10)

@@ -38,6 +38,7 @@ const (
 	Vanished   Problem = "vanished"    // not safe yet, and its file is not to be found
 	Discarded  Problem = "dropped"     // given up by drop_oldest or spool.max_age
 	GivenUp    Problem = "removed"     // given up by a person: spool rm, quarantine rm
+	Evicted    Problem = "evicted"     // dropped by a full quarantine, with when_full: drop_oldest
 	Doubled    Problem = "overlap"     // accepted more than once
 	Unsure     Problem = "unknown"     // perhaps stored twice
 	Refused    Problem = "quarantined" // refused, in quarantine
@@ -303,6 +304,7 @@ func (j *judge) file() *File {
 	}
 	j.lose(Discarded, !j.x.drops, sets[dropped], func(s *strand) int64 { return s.records[dropped] })
 	j.lose(GivenUp, false, sets[removed], func(s *strand) int64 { return s.records[removed] })
+	j.lose(Evicted, false, sets[evicted], func(s *strand) int64 { return s.records[evicted] })
 	if len(f.overlaps) > 0 {
 		j.out.Troubles = append(j.out.Troubles, Trouble{Problem: Doubled, Ranges: list(f.over), More: f.moreOver, Batches: doubling(f.overlaps), Fix: fixes[Doubled]})
 	}
@@ -370,6 +372,7 @@ var fixes = map[Problem]string{
 	Vanished:   "put the file back, or start the agent: it looks for it in other folders too",
 	Discarded:  "raise spool.max_size or spool.max_age, or set spool.when_full to block",
 	GivenUp:    "no action needed: removed on purpose by `spool rm` or `quarantine rm`; to deliver them, send the file again",
+	Evicted:    "raise quarantine.max_size, or set quarantine.when_full to block; to deliver them, mend them and send the file again",
 	Doubled:    "remove the doubles in the query: kusto-agent audit --against-table prints a function for it",
 	Unsure:     "nothing is missing; to see which are stored twice: kusto-agent audit --against-table",
 	Refused:    "see why: kusto-agent quarantine ls",

@@ -190,6 +190,7 @@ var headings = map[Problem]string{
 	Vanished:   "not delivered, and the file is not to be found",
 	Discarded:  "dropped by the spool",
 	GivenUp:    "given up by a person",
+	Evicted:    "dropped by a full quarantine",
 	Doubled:    "accepted more than once",
 	Unsure:     "perhaps stored twice",
 	Refused:    "in quarantine",

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/audit"
 )
 
 const quarantineFails = "quarantine write failed: a file with a bad record waits at that record"
@@ -177,6 +178,17 @@ func TestQuarantineDropsItsOldest(t *testing.T) {
 	}
 	p.stop()
 	s.wantRows("Bad", good)
+	gone := int64(0)
+	for _, f := range s.audited(0).Files {
+		for _, x := range f.Troubles {
+			if x.Problem == audit.Evicted {
+				gone += x.Records
+			}
+		}
+	}
+	if gone != told {
+		t.Errorf("audit names %d records that quarantine dropped, the log %d", gone, told)
+	}
 }
 
 // TestQuarantineOnAFullDisk: records wait in their files while the disk is full

@@ -87,8 +87,13 @@ func readEntry(r *wire.Reader, e *Entry) {
 		}
 	case Forget:
 		e.File = r.File()
-	case Abandoned, Removed:
+	case Abandoned:
 		e.File, e.Span = r.File(), r.Span(0)
+	case Removed:
+		e.File, e.Span = r.File(), r.Span(0)
+		if len(r.B) > 0 { // since minor version 3
+			e.Count = r.Uint()
+		}
 	case SpoolHas:
 		e.Segments = readNumbers(r)
 	}

@@ -30,7 +30,7 @@ const (
 	Unknown   Kind = 15 // Batch, Attempt: no trustworthy answer came for that request (optional)
 	Abandoned Kind = 16 // File, Span: given up before it was read (optional)
 	SpoolHas  Kind = 17 // Segments: those that the spool has from now on (optional)
-	Removed   Kind = 18 // File, Span: of a record that a person removed from quarantine (optional)
+	Removed   Kind = 18 // File, Span, Count: of a record that a person removed from quarantine, or with Count of so many that it dropped (optional)
 	Unread    Kind = 0  // never written: Span of the segment is unreadable, see read
 	knownKind      = Removed
 )

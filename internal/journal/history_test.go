@@ -65,6 +65,10 @@ func TestWhatIsForTheHistoryAlone(t *testing.T) {
 	if err := j.GivenUp(f, record.Span{Start: 7, End: 3}); err == nil {
 		t.Error("a record that ends before it begins was taken")
 	}
+	must(t, j.Evicted(f, record.Span{Start: 7, End: 9}, 2))
+	if err := j.Evicted(f, record.Span{Start: 9, End: 7}, 1); err == nil {
+		t.Error("records that end before they begin were taken")
+	}
 	must(t, j.Close())
 	if err := j.Unknown(batchID(1), 2); err == nil {
 		t.Error("a closed journal took an entry")
@@ -77,11 +81,11 @@ func TestWhatIsForTheHistoryAlone(t *testing.T) {
 		case Abandoned:
 			got = append(got, fmt.Sprint("abandoned ", e.File == f, e.Span))
 		case Removed:
-			got = append(got, fmt.Sprint("removed ", e.File == f, e.Span))
+			got = append(got, fmt.Sprint("removed ", e.File == f, e.Span, e.Count))
 		}
 		return nil
 	}))
-	if want := []string{"unknown true 1", "abandoned true [10,25)", "removed true [3,7)"}; !slices.Equal(got, want) {
+	if want := []string{"unknown true 1", "abandoned true [10,25)", "removed true [3,7) 0", "removed true [7,9) 2"}; !slices.Equal(got, want) {
 		t.Errorf("history %q, want %q", got, want)
 	}
 	j, rec := open2(t, fs)

@@ -139,6 +139,9 @@ func goldenEntries(minor int) (all []Entry) {
 		{Kind: Synced},
 		{Kind: Stopped},
 	}
+	if minor >= 3 {
+		all = slices.Insert(all, 15, Entry{Kind: Removed, File: file1(1), Span: record.Span{Start: 60, End: 90}, Count: 3})
+	}
 	if minor < 2 {
 		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Kind == SpoolHas || e.Kind == Removed })
 	} else {

@@ -176,6 +176,8 @@ func TestFullBlocks(t *testing.T) {
 func TestDropOldest(t *testing.T) {
 	fs := faultfs.New("/state")
 	s := open(t, fs, Config{MaxSize: 4000, WhenFull: "drop_oldest"})
+	told := 0
+	s.o.OnDrop = func(_ record.File, _ record.Span, n int) { told += n }
 	for n := range 50 {
 		must(t, s.Put([]record.Rejected{rejected(n)}))
 		if n := s.State().Bytes; n > 4000 {
@@ -205,6 +207,9 @@ func TestDropOldest(t *testing.T) {
 	must(t, s.Put([]record.Rejected{big}))
 	if n := s.State(); n.Err != nil || len(got)+int(n.Dropped) != 151 {
 		t.Errorf("behind one that never fits: %+v", n)
+	}
+	if n := s.State().Dropped; told != int(n) {
+		t.Errorf("told of %d records, and %d were dropped", told, n)
 	}
 }
 

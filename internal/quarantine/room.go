@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"kusto-agent/internal/record"
 )
 
 // drop is what made room: an old file, or lines that were to come.
@@ -12,6 +14,26 @@ type drop struct {
 	name    string // empty: lines that were to come
 	records int
 	bytes   int64
+	ranges  []place
+}
+
+// place is where records were read that follow each other in their file.
+type place struct {
+	file    record.File
+	span    record.Span
+	records int
+}
+
+// add counts a record.
+func (d *drop) add(r *record.Rejected) {
+	d.records++
+	end := r.Offset + r.Length
+	if n := len(d.ranges); n > 0 && d.ranges[n-1].file == r.File && d.ranges[n-1].span.End == r.Offset {
+		d.ranges[n-1].span.End = end
+		d.ranges[n-1].records++
+		return
+	}
+	d.ranges = append(d.ranges, place{r.File, record.Span{Start: r.Offset, End: end}, 1})
 }
 
 // makeRoom makes room for lines within max_size, and returns the lines to write. If there is too
@@ -65,11 +87,15 @@ func (s *Store) dropOldest() (drop, error) {
 	}
 	old := s.files[0]
 	d := drop{name: old.name, bytes: old.size}
-	// Counting is for the log and the metric: a file that cannot be read has no
-	// lines to lose.
-	_ = eachLine(s.o.FS, s.path(&old), func(b []byte, ended bool) error {
-		if ended && len(b) > 0 {
+	// Counting is for the log, the metric and the journal: a file that cannot be read has
+	// no lines to lose.
+	_ = lines(s.o.FS, s.dir, old.name, s.sent, func(e *Entry) error {
+		switch {
+		case len(e.Raw) == 0 || e.Torn:
+		case e.Err != nil: // where it was read is not known
 			d.records++
+		default:
+			d.add(&e.Rejected)
 		}
 		return nil
 	})
@@ -81,9 +107,20 @@ func (s *Store) dropOldest() (drop, error) {
 	return d, nil
 }
 
-// tellDropped counts and logs the records that were dropped to make room.
-func (s *Store) tellDropped(all []drop) {
+// tellDropped counts and logs the records that were dropped to make room, and tells OnDrop of them.
+// put are those for which it was made, of which the first may be among them.
+func (s *Store) tellDropped(all []drop, put []record.Rejected) {
 	for _, d := range all {
+		if d.name == "" {
+			n := d.records
+			d.records = 0
+			for i := range put[:n] {
+				d.add(&put[i])
+			}
+		}
+		for _, p := range d.ranges {
+			s.o.OnDrop(p.file, p.span, p.records)
+		}
 		s.mu.Lock()
 		s.state.Dropped += uint64(d.records)
 		s.mu.Unlock()

@@ -34,6 +34,9 @@ type Options struct {
 	// FileSize is where the next file is begun; 64 MiB, or a quarter of
 	// Config.MaxSize where that is less.
 	FileSize int64
+	// OnDrop is told of records that were dropped to make room, as many as follow each other
+	// in their file: that, the range that they were read from, and how many they are.
+	OnDrop func(f record.File, s record.Span, records int)
 }
 
 // Store is safe for concurrent use.
@@ -72,6 +75,7 @@ func Open(dir string, cfg Config, opts Options) (*Store, error) {
 	diskwriter.Default(&opts.Now, time.Now)
 	diskwriter.Default(&opts.Stall, 5*time.Second)
 	diskwriter.Default(&opts.FS, durable.OS)
+	diskwriter.Default(&opts.OnDrop, func(record.File, record.Span, int) {})
 	s := &Store{dir: dir, o: opts, next: 1}
 	s.conf.Store(&cfg)
 	s.disk = diskwriter.New(diskwriter.Options{
@@ -176,7 +180,7 @@ func (s *Store) Put(recs []record.Rejected) error {
 		return err
 	}, func(err error) {
 		s.settle(err, len(recs), int64(len(lines)))
-		s.tellDropped(dropped)
+		s.tellDropped(dropped, recs)
 	})
 	if errors.Is(err, record.ErrStalled) {
 		s.disk.GiveUp()
