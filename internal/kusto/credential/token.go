@@ -17,6 +17,9 @@ import (
 const (
 	// refreshEarly is how long before its end a token is replaced.
 	refreshEarly = 5 * time.Minute
+	// leastLife is how long a token counts as good whatever is said of its end. The clock of
+	// this machine may be wrong, and the service refuses a token that is over.
+	leastLife = 2 * time.Second
 	// refreshPause is the least time between two token requests after the
 	// credentials were refused, and between two that refused tokens asked for: the
 	// authority throttles clients that ask without end.
@@ -233,6 +236,9 @@ func (t *Tokens) land(token string, expires time.Time, err error) {
 	}
 	if t.err != nil {
 		t.log.Info("token request succeeded again")
+	}
+	if least := now.Add(leastLife); !expires.IsZero() && expires.Before(least) {
+		expires = least
 	}
 	if t.refused { // if the service refuses this token too, the next request waits
 		t.forced = now.Add(refreshPause)

@@ -85,6 +85,21 @@ func TestShortLivedToken(t *testing.T) {
 	})
 }
 
+// A token that is over by the clock of this machine may be good by that of the service, which alone
+// decides. It is used, and the authority is not asked for each request.
+func TestTokenThatIsOverWhenItComes(t *testing.T) {
+	for _, life := range []time.Duration{-24 * time.Hour, -time.Second, time.Nanosecond} {
+		inTime(t, &stubGrant{life: life}, func(t *testing.T, _ *Tokens, want func(string, int)) {
+			for range 50 {
+				want("t", 1)
+			}
+			time.Sleep(time.Second)
+			want("t", 2)
+			want("tt", 2)
+		})
+	}
+}
+
 func TestOneTokenRequestForAll(t *testing.T) {
 	g := &stubGrant{life: time.Hour, takes: time.Second}
 	synctest.Test(t, func(t *testing.T) {
