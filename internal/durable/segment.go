@@ -92,6 +92,18 @@ func (s *Segment) Reserve(room int64) error {
 	return nil
 }
 
+// ReserveSome does what Reserve does, but allocates half of room, or half of that and so on down to
+// least, on a disk that has less.
+func (s *Segment) ReserveSome(room, least int64) error {
+	for s.failed == nil && room/2 >= least && s.file.Allocate(s.size+room) != nil {
+		room /= 2
+		if err := s.file.Truncate(s.size); err != nil { // gives back what was allocated in part
+			return s.abandon(fmt.Errorf("allocate segment %q: %w", s.path, err))
+		}
+	}
+	return s.Reserve(room)
+}
+
 // Name gives a draft its final name. Once it has returned nil the segment, its name and what was
 // appended before the call survive a power cut. It may run at the same time as Append and Sync, which
 // learn by Named what it made durable.

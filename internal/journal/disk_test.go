@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/durable/faultfs"
 	"kusto-agent/internal/record"
 )
@@ -450,5 +451,52 @@ func TestNobodyWaitsForTheNextSegment(t *testing.T) {
 				must(t, j.Close())
 			}
 		})
+	}
+}
+
+// nearlyFull is a disk that has room for so many bytes in a file.
+type nearlyFull struct {
+	durable.FS
+	free int64
+}
+
+func (d nearlyFull) Open(name string, flag int) (durable.File, error) {
+	f, err := d.FS.Open(name, flag)
+	if err != nil {
+		return nil, err
+	}
+	return nearlyFullFile{f, d.free}, nil
+}
+
+type nearlyFullFile struct {
+	durable.File
+	free int64
+}
+
+// Allocate takes what there is before it fails, as some file systems do.
+func (f nearlyFullFile) Allocate(size int64) error {
+	if size > f.free {
+		return errors.Join(f.File.Allocate(f.free), faultfs.NoSpace)
+	}
+	return f.File.Allocate(size)
+}
+
+// TestLittleRoom: a disk that has not the room of a whole segment has a journal all the same.
+func TestLittleRoom(t *testing.T) {
+	fs := faultfs.New("/state")
+	o := testOptions(fs)
+	o.FS, o.SegmentSize = nearlyFull{fs, 300 << 10}, 16<<20
+	j, _, err := Open("/state/journal", testConfig, o)
+	must(t, err)
+	must(t, j.Health())
+	must(t, j.Begin(payload(1, file1(1), 0, 10)))
+	must(t, j.End(batchID(1), record.Accepted))
+	if size := len(fs.Content("/state/journal/0000000000000001.seg")); size < 150<<10 || size > 300<<10 {
+		t.Errorf("%d bytes are set aside, want half of the disk at least and not all of it", size)
+	}
+	must(t, j.Close())
+	j, _ = open2(t, fs)
+	if pos, _ := j.Position(file1(1)); pos != 10 {
+		t.Errorf("position %d after the next start", pos)
 	}
 }

@@ -45,8 +45,9 @@ type draft struct {
 var errUnwanted = errors.New("segment not wanted any more")
 
 const (
-	draftSync = 1 << 20 // how many bytes of a snapshot are synced at a time
-	fewSince  = 128     // how many entries the writer copies by itself
+	draftSync = 1 << 20  // how many bytes of a snapshot are synced at a time
+	leastRoom = 64 << 10 // that is set aside for entries where the disk has little
+	fewSince  = 128      // how many entries the writer copies by itself
 )
 
 // newDraft takes a snapshot of the state for the next segment, whose first entry gets the number
@@ -109,7 +110,7 @@ func (d *draft) build(call func(func() error) error) error {
 		return err
 	}
 	return call(func() error {
-		if err := d.seg.Reserve(room); err != nil {
+		if err := d.seg.ReserveSome(room, min(room, leastRoom)); err != nil {
 			return err
 		}
 		return d.seg.Sync()
