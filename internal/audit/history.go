@@ -39,6 +39,7 @@ type history struct {
 	files   map[record.File]*file
 	latest  *file // that was asked for; nil: none
 	open    map[record.BatchID]*batch
+	gone    map[record.BatchID]*batch // given up, since they were nowhere; see begin
 	resting map[record.BatchID]*batch // in the spool, by what was told
 	ended   [2]endings                // of what ended in this segment and the one before
 
@@ -127,7 +128,7 @@ const listed = 1000
 // at the time since or later; the zero time: all.
 func newHistory(since time.Time) *history {
 	return &history{since: since,
-		files: map[record.File]*file{}, open: map[record.BatchID]*batch{}, resting: map[record.BatchID]*batch{},
+		files: map[record.File]*file{}, open: map[record.BatchID]*batch{}, gone: map[record.BatchID]*batch{}, resting: map[record.BatchID]*batch{},
 		ended: [2]endings{newEndings(), newEndings()}}
 }
 
@@ -452,6 +453,7 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 		h.tried(b, p.Attempt)
 		return
 	}
+	h.back(p.ID)
 	b := h.unused()
 	b.id, b.route, b.shaping, b.attempt, b.tried = p.ID, p.Route, p.Shaping, p.Attempt, p.Attempt > 0
 	for i := range h.ended { // of this segment of the journal and of the one before
@@ -487,6 +489,31 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 		if (c.f.redo.from || !h.cut.IsZero()) && !b.again && h.sentBefore(c.f, c.Span) {
 			h.doubt(b, MachineStopped, at)
 		}
+	}
+}
+
+// back takes back that a batch was given up because it was nowhere: it is begun again, since a disk of
+// the spool came back that has it, or this repeats an earlier entry.
+func (h *history) back(id record.BatchID) {
+	b := h.gone[id]
+	if b == nil {
+		return
+	}
+	delete(h.gone, id)
+	for _, c := range b.covers {
+		st := c.f.strand(b.route)
+		st.sets[gone] = st.sets[gone].without(spans{c.Span})
+	}
+	b.count(gone, -1)
+}
+
+// count adds the records of a batch, times sign, to those of its route that ended in this way.
+func (b *batch) count(how fate, sign int64) {
+	for _, s := range b.sums {
+		st := s.f.strand(b.route)
+		st.records[how] += sign * int64(s.records)
+		st.bytes[how] += sign * s.bytes
+		st.batches[how] += sign
 	}
 }
 
@@ -534,11 +561,8 @@ func (h *history) close(b *batch, how record.Outcome, at time.Time) {
 					p.f.sent = append(p.f.sent, sent{p.Span, p.records, b.id, b.route, at, b.shaping})
 				}
 			}
-			for _, s := range b.sums {
-				st := s.f.strand(b.route)
-				st.records[f] += int64(s.records)
-				st.bytes[f] += s.bytes
-				st.batches[f]++
+			if b.count(f, 1); f == gone {
+				h.gone[b.id] = b
 			}
 		}
 	}
@@ -565,6 +589,9 @@ func (h *history) over(b *batch, how record.Outcome) {
 	}
 	delete(h.open, b.id)
 	delete(h.resting, b.id) // where it also is if the spool lost it and it was begun again
+	if h.gone[b.id] == b {
+		return
+	}
 	h.ended[0].add(b.id, b.attempt)
 	if b.doubt == nil && len(b.covers) <= fewCovers { // a doubt still uses the ranges
 		h.spare = append(h.spare, b)

@@ -232,6 +232,8 @@ func (s *start) known(p *record.Payload) Known {
 			return ReplacedBegun
 		}
 		return Replaced
+	case ended && how == record.SourceGone:
+		return GivenUp
 	case ended && b != nil:
 		return OverBegun
 	case ended:
@@ -275,8 +277,9 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		delete(s.begun, p.ID)
 		_ = s.Journal.End(p.ID, s.Ended[p.ID])
 		return false
-	case Enter: // sent; the journal did not know it
+	case Enter: // sent; the journal did not know it, or had given it up
 		named = true
+		delete(s.begun, p.ID)
 		_ = s.Journal.Begin(p)
 		_ = s.Journal.End(p.ID, record.Spooled)
 	case TakeNamed:

@@ -14,6 +14,7 @@ const (
 	OverBegun                  // the same, and it is begun: a kill came between two entries
 	Replaced                   // others carry on with its ranges
 	ReplacedBegun              // and then it was begun again
+	GivenUp                    // it was not in the spool, and its source was gone
 )
 
 // Frame is what the spool has of a payload.
@@ -54,11 +55,13 @@ var frames = [...][Half + 1]FrameAction{
 	OverBegun:     {Settle, Settle, Settle},
 	Replaced:      {Leave, Leave, Leave},
 	ReplacedBegun: {TakeNamed, Leave, Leave},
+	GivenUp:       {Enter, Leave, Leave},
 }
 
 // JudgeFrame returns what is done with a frame in the spool at a start. A frame in the spool overrides
-// a begin in the journal, and an end in the journal overrides the frame. A damaged frame is sent only
-// if its ranges are safe; otherwise nobody has relied on it.
+// a begin in the journal, and an end in the journal overrides the frame, but for that of a payload
+// that was given up because it was nowhere. A damaged frame is sent only if its ranges are safe;
+// otherwise nobody has relied on it.
 func JudgeFrame(k Known, f Frame) FrameAction { return frames[k][f] }
 
 // Kind is what has to be read from its files.

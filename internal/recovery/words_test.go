@@ -2,7 +2,7 @@ package recovery
 
 // The words of the tables in docs/design.md.
 
-var knownWords = [...]string{"nothing", "begun", "begun and tried", "safe", "ended", "ended and begun", "replaced", "replaced and begun"}
+var knownWords = [...]string{"nothing", "begun", "begun and tried", "safe", "ended", "ended and begun", "replaced", "replaced and begun", "given up"}
 
 func (k Known) String() string { return knownWords[k] }
 
