@@ -91,9 +91,9 @@ func lost(sent bool) kusto.Verdict {
 }
 
 // accepted returns the verdict for an answer with status 200. It is Accepted only if the whole body
-// was sent and the answer is that of the service: it has an activity header, a JSON body, or an
-// empty one, and its body tells of no error. Anything else is Unknown, with the reason as error: even a 200 that came too early may
-// mean that records were stored.
+// was sent and the answer is that of the service: it has an activity header, or else an empty body or
+// one of JSON that tells of no error. Anything else is Unknown, with the reason as error: even a 200
+// that came too early may mean that records were stored.
 func accepted(o *outcome) (kusto.Verdict, error) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(o.Body, []byte("\xef\xbb\xbf")))
 	named := o.Header.Get(HeaderActivity) != ""
@@ -102,18 +102,18 @@ func accepted(o *outcome) (kusto.Verdict, error) {
 		return kusto.Unknown, errEarly
 	case o.torn != nil:
 		return kusto.Unknown, fmt.Errorf("read answer: %w", o.torn)
+	case len(text) == 0 && !o.long, named: // the service answers 200 once it has stored the records, whatever it says of them
+		return kusto.Accepted, nil
 	case holdsError(text):
 		return kusto.Unknown, errInside
-	case len(text) == 0 && !o.long, named:
-		return kusto.Accepted, nil
 	case o.long && bytes.HasPrefix(text, []byte("{")), !o.long && json.Valid(text):
 		return kusto.Accepted, nil
 	}
 	return kusto.Unknown, errStranger
 }
 
-// holdsError reports whether the body of a 200 is a JSON object with an error in a member in which the
-// service, or a gateway before it, tells of errors.
+// holdsError reports whether the body of a 200 is a JSON object with an error in a member in which
+// gateways, and the query interface of the service, tell of errors.
 func holdsError(body []byte) bool {
 	var doc struct{ Error, Exceptions, OneAPIErrors any }
 	if json.Unmarshal(body, &doc) != nil {
