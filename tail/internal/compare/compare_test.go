@@ -175,6 +175,30 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestShortCopy compares a file that is too short for a head with the file whose name it has.
+func TestShortCopy(t *testing.T) {
+	f := func(name, all, text string, change func(o *Original), fate identity.Fate, content identity.Content) {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "app.log")
+			s := write(t, path, all)
+			o := original(t, s, s.Size)
+			o.Reader = &Reader{File: s.File, Path: path, Resting: true}
+			change(o)
+			got := o.ShortCopy(write(t, path+".1", text), time.Minute)
+			if got.Facts.Fate != fate || got.Facts.Content != content {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	asIs := func(*Original) {}
+	f("a copy", read, read[:1000], asIs, identity.Untouched, identity.Prefix)
+	f("a copy that is still written", read, read[:10], asIs, identity.Untouched, identity.Prefix)
+	f("another", read, "another", asIs, identity.Untouched, identity.Differs)
+	f("just after a truncation", read, read[:10], func(o *Original) { o.Reader.Anew = time.Now() }, identity.Changing, identity.Unknown)
+	f("of a file that nobody reads any more", read, read[:10], func(o *Original) { o.Reader = nil }, identity.Past, identity.Differs)
+	f("nothing was read", read, read[:10], func(o *Original) { o.Mark, o.Position = 0, 0 }, identity.Untouched, identity.Differs)
+}
+
 // TestPacked compares what is in compressed files.
 func TestPacked(t *testing.T) {
 	facts := func(text string, at ...int64) *archive.Facts {

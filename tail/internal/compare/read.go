@@ -133,6 +133,8 @@ func (o *Original) unlinked() (at int64, unread bool) {
 // still being written.
 func (o *Original) ShortCopy(s *Sample, quiet time.Duration) Finding {
 	switch short := s.Size < int64(fingerprint.HeadLens[0]); {
+	case o.Reader == nil: // another reader has taken over what was read of it
+		return o.differs()
 	case short && time.Since(o.Reader.Anew) < quiet:
 		return o.unclear()
 	case o.Mark == 0 && o.Reader.InTurn:
