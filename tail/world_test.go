@@ -385,6 +385,7 @@ func (t *Tailer) all() (all []*reader) {
 // that break off.
 func (w *world) decided() {
 	w.t.Helper()
+	w.look() // the turn of a reader whose compressed file has changed asks for a scan
 	w.look()
 	w.await("compressed files to be looked through", func() bool { return !w.tailer.undecided() })
 	w.look()
