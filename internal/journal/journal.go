@@ -344,21 +344,19 @@ func (j *Journal) Abandoned(f record.File, span record.Span) error {
 // GivenUp records that a person removed a record from quarantine; f and span say where it was read.
 // The entry is for the history only: it moves no checkpoint, and GivenUp does not wait for the disk.
 func (j *Journal) GivenUp(f record.File, span record.Span) error {
-	return j.leftQuarantine(&Entry{File: f, Span: span})
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("give up %s of %s: not a range", span, f)
+	}
+	return j.note(&Entry{Kind: Removed, File: f, Span: span})
 }
 
 // Evicted records that n records were dropped from quarantine to make room for others. The rest is as
-// with GivenUp.
+// with GivenUp, but it waits until the entry is written: a whole file of quarantine may be told so.
 func (j *Journal) Evicted(f record.File, span record.Span, n int) error {
-	return j.leftQuarantine(&Entry{File: f, Span: span, Count: uint64(n)})
-}
-
-func (j *Journal) leftQuarantine(e *Entry) error {
-	if e.Span.Start < 0 || e.Span.End < e.Span.Start {
-		return fmt.Errorf("give up %s of %s: not a range", e.Span, e.File)
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("drop %s of %s: not a range", span, f)
 	}
-	e.Kind = Removed
-	return j.note(e)
+	return j.tell(&Entry{Kind: Removed, File: f, Span: span, Count: uint64(n)})
 }
 
 // Removed says that the spool has no frame (stored copy) of these batches any more, so the journal
