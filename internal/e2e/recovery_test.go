@@ -120,6 +120,32 @@ func TestSpoolIsBack(t *testing.T) {
 	}
 }
 
+// TestSpoolLostAPart: of a payload of two files that the spool lost one file is left. Its records are
+// stored, and the audit says of the others that they are lost, and why.
+func TestSpoolLostAPart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	records := jsonRecords(0, 20)
+	s.write("logs/a.json", joined(records[:10]))
+	s.write("logs/b.json", joined(records[10:]))
+	down := s.server.Fail(emulator.Fault{Status: 503})
+	const config = open + "send: {retry: {initial: 10ms, max: 100ms, patience: 100ms}}\nbatch: {max_wait: 200ms}\n" + oneJSON
+	p := s.run(config)
+	p.awaitBooks("T", func(a account) bool { return a.spooled == 20 })
+	p.stop()
+	down.Remove()
+	s.must(os.RemoveAll(s.path("state/spool")))
+	s.must(os.Remove(s.path("logs/b.json")))
+	p = s.run(config)
+	p.awaitBooks("T", func(a account) bool { return a.accepted == 10 && a.dropped == 10 })
+	p.stop()
+	s.wantRows("T", records[:10])
+	r := s.audited(1)
+	if sum := r.Sum(); faults(r) != "source_gone" || sum.Accepted.Records != 10 || sum.Gone.Records != 10 {
+		t.Errorf("the audit tells of %q, %d records accepted and %d gone", faults(r), sum.Accepted.Records, sum.Gone.Records)
+	}
+}
+
 // TestLostWhileUnreadable: what is begun, or vanishes from the spool, while its file cannot
 // be read is sent as soon as it can, without a restart.
 func TestLostWhileUnreadable(t *testing.T) {

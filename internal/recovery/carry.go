@@ -179,6 +179,8 @@ func (r *Recovery) restore(b *batch, found look) {
 	}
 	if found.lost != nil {
 		r.logOf(found.lost).Error(spooledGone, "err", found.err)
+		_ = r.Journal.Begin(found.lost) // its ranges are safe; the two entries say what became of them
+		_ = r.Journal.End(found.lost.ID, record.SourceGone)
 		found.lost.Lots(r.dropSpooled)
 	}
 	switch {

@@ -403,7 +403,7 @@ func TestLost(t *testing.T) {
 		"replay x 2", "begin a", `send a "6"`)
 	f("gone", func(w *world) { w.files[file1], w.files[file2] = ErrGone, ErrGone }, "restored 5 dropped 5", spooledGone, "end frame x unknown, source gone")
 	f("in part", func(w *world) { w.files[file1] = ErrGone }, "restored 5 spooled 3 dropped 2", spooledGone,
-		"replay x 2", "begin a", "spool a", "end a spooled", "end frame x replaced")
+		"replay x 2", "begin a", "spool a", "end a spooled", "begin b", "end b unknown, source gone", "end frame x replaced")
 	f("not now", func(w *world) { w.files[file1] = syscall.EACCES }, "restored 5 spooled 5", waits[OfSpool])
 	f("for a cluster that nobody sends to", func(w *world) { w.served = nil }, "restored 5 spooled 5", waits[OfSpool])
 	f("not configured", func(w *world) { w.shaped, w.files[file1] = ErrNotConfigured, ErrGone }, "restored 5 spooled 5", waits[OfSpool])
