@@ -260,7 +260,7 @@ func (h *history) take(e *journal.Entry) {
 	case journal.End:
 		h.end(e)
 	case journal.ReplayEnd:
-		if b := h.resting[e.Batch]; b != nil {
+		if b := cmp.Or(h.resting[e.Batch], h.back(e.Batch)); b != nil {
 			h.close(b, e.Outcome, e.At)
 		}
 	case journal.Split:
@@ -492,12 +492,13 @@ func (h *history) begin(p *record.Payload, at time.Time) {
 	}
 }
 
-// back takes back that a batch was given up because it was nowhere: it is begun again, since a disk of
-// the spool came back that has it, or this repeats an earlier entry.
-func (h *history) back(id record.BatchID) {
+// back takes back that a batch was given up because it was nowhere, and returns it; nil if it was not.
+// It is begun again or ends once more, since a disk of the spool came back that has it, or this repeats
+// an earlier entry.
+func (h *history) back(id record.BatchID) *batch {
 	b := h.gone[id]
 	if b == nil {
-		return
+		return nil
 	}
 	delete(h.gone, id)
 	for _, c := range b.covers {
@@ -505,6 +506,7 @@ func (h *history) back(id record.BatchID) {
 		st.sets[gone] = st.sets[gone].without(spans{c.Span})
 	}
 	b.count(gone, -1)
+	return b
 }
 
 // count adds the records of a batch, times sign, to those of its route that ended in this way.

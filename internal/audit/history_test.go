@@ -211,6 +211,27 @@ func TestVerdict(t *testing.T) {
 		}
 	}, "evicted[{0 10}]")
 	f("source gone", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.SourceGone) }, "SOURCE_GONE[{0 10}]")
+	f("given up, and there after all", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		w.replayEnd(1, record.SourceGone)
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		w.replayEnd(1, record.Accepted)
+	}, "accepted[{0 10}], records 10")
+	f("the same, where the journal has forgotten that", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		w.replayEnd(1, record.SourceGone)
+		w.replayEnd(1, record.Accepted)
+	}, "accepted[{0 10}], records 10")
+	f("given up twice", plain, func(w *teller) {
+		for range 2 { // the second time around a segment
+			w.begin(1, 0, 10)
+			w.end(1, record.Spooled)
+			w.replayEnd(1, record.SourceGone)
+		}
+	}, "SOURCE_GONE[{0 10}]")
 	f("abandoned", plain, func(w *teller) {
 		w.begin(1, 0, 10)
 		w.end(1, record.Accepted)

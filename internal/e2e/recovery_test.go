@@ -86,37 +86,44 @@ func TestDamagedThenChanged(t *testing.T) {
 	}
 }
 
-// TestSpoolIsBack: the disk of the spool was not there at a start, and the files were gone, so that
-// its payloads were given up. Once it is there again they are sent, and the audit says so.
+// TestSpoolIsBack: the disk of the spool was not there at one start or two, and the files were gone,
+// so that its payloads were given up. Once it is there again they are sent, and the audit says so.
 func TestSpoolIsBack(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, emulator.Options{})
-	records := jsonRecords(0, 10)
-	s.write("logs/a.json", joined(records))
-	down := s.server.Fail(emulator.Fault{Status: 503})
-	const config = open + "send: {retry: {initial: 10ms, max: 100ms, patience: 100ms}}\n" + oneJSON
-	p := s.run(config)
-	p.awaitBooks("T", func(a account) bool { return a.spooled == 10 })
-	p.stop()
-	down.Remove()
-	s.rename("state/spool", "spool.away")
-	s.must(os.Remove(s.path("logs/a.json")))
-	p = s.run(config)
-	p.awaitBooks("T", func(a account) bool { return a.dropped == 10 })
-	p.stop()
-	if got := problems(s.audited(1)); got != "source_gone" {
-		t.Errorf("without the spool the audit tells of %q", got)
-	}
-	s.must(os.RemoveAll(s.path("state/spool")))
-	s.rename("spool.away", "state/spool")
-	p = s.run(config)
-	s.awaitRows("T", 10)
-	p.awaitBooks("T", func(a account) bool { return a.accepted == 10 && a.spooled == 0 })
-	p.stop()
-	s.wantRows("T", records)
-	r := s.audited(0)
-	if a := r.Sum(); a.Accepted.Records != 10 || a.Gone.Records != 0 {
-		t.Errorf("the audit tells of %q, %d records accepted and %d gone", problems(r), a.Accepted.Records, a.Gone.Records)
+	for starts := 1; starts <= 2; starts++ {
+		t.Run(fmt.Sprint(starts), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			records := jsonRecords(0, 10)
+			s.write("logs/a.json", joined(records))
+			down := s.server.Fail(emulator.Fault{Status: 503})
+			const config = open + "send: {retry: {initial: 10ms, max: 100ms, patience: 100ms}}\n" + oneJSON
+			p := s.run(config)
+			p.awaitBooks("T", func(a account) bool { return a.spooled == 10 })
+			p.stop()
+			down.Remove()
+			s.rename("state/spool", "spool.away")
+			s.must(os.Remove(s.path("logs/a.json")))
+			for n := range starts {
+				p = s.run(config)
+				p.awaitBooks("T", func(a account) bool { return n > 0 || a.dropped == 10 })
+				p.stop()
+				if got := faults(s.audited(1)); got != "source_gone" {
+					t.Errorf("without the spool the audit tells of %q", got)
+				}
+			}
+			s.must(os.RemoveAll(s.path("state/spool")))
+			s.rename("spool.away", "state/spool")
+			p = s.run(config)
+			s.awaitRows("T", 10)
+			p.awaitBooks("T", func(a account) bool { return a.accepted == 10 && a.spooled == 0 })
+			p.stop()
+			s.wantRows("T", records)
+			r := s.audited(0)
+			if a := r.Sum(); a.Accepted.Records != 10 || a.Gone.Records != 0 {
+				t.Errorf("the audit tells of %q, %d records accepted and %d gone", problems(r), a.Accepted.Records, a.Gone.Records)
+			}
+		})
 	}
 }
 
