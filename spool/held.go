@@ -60,12 +60,13 @@ func (s *Spool) Which(ids iter.Seq[record.BatchID], fn func(id record.BatchID)) 
 	})
 }
 
-// each calls fn with every segment until fn returns an error, which it returns. Until it returns, no
-// segment is removed and no compaction moves a payload to a segment that fn may have passed.
+// each calls fn with every segment until fn returns an error, which it returns. Until it returns, none
+// of these is removed and no compaction moves a payload to a segment that fn may have passed. A segment
+// of which nothing waits any more is left out: it may be under removal, with its index closed.
 func (s *Spool) each(fn func(g *segment) error) (err error) {
 	s.mu.Lock()
 	s.walks++
-	segments := slices.Clone(s.segments)
+	segments := slices.DeleteFunc(slices.Clone(s.segments), func(g *segment) bool { return g.live == 0 })
 	for _, g := range segments {
 		g.pins++
 	}

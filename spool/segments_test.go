@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"kusto-agent/internal/durable/faultfs"
@@ -49,4 +50,40 @@ func TestSegmentsAreTold(t *testing.T) {
 	if want := []uint64{1, 2}; !slices.Equal(rec.Segments, want) {
 		t.Fatalf("there is something of %v, want %v: the index of the first one", rec.Segments, want)
 	}
+}
+
+// TestWalkBesideARemoval: going through the spool passes over a segment that is being removed, all of
+// whose payloads have ended; so a start does not fail because of it.
+func TestWalkBesideARemoval(t *testing.T) {
+	fs := faultfs.New("/state")
+	started, release, removed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+		if op.Kind == "remove" && strings.HasSuffix(op.Name, "2"+suffix) {
+			close(started)
+			<-release
+		}
+		return v
+	}
+	o := testOptions(fs)
+	o.OnRemove = func([]record.BatchID) { close(removed) }
+	s, _ := openWith(t, testConfig, o)
+	put(t, s, here, 1, 2, 7)
+	put(t, s, dr, 3, 4, 5)
+	put(t, s, here, 6)
+	for p := next(s, to(dr)); p != nil; p = next(s, to(dr)) {
+		s.Done(p.ID, record.Accepted)
+	}
+	<-started
+	met := 0
+	_, _, err := s.Held(nil, nil, func(*record.Payload, bool) bool {
+		if met++; met == 1 {
+			close(release)
+			<-removed
+		}
+		return true
+	})
+	if err != nil || met != 4 {
+		t.Errorf("met %d payloads: %v", met, err)
+	}
+	must(t, s.Close())
 }

@@ -19,6 +19,9 @@ type file struct {
 func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
+	if f.closed {
+		return 0, os.ErrClosed
+	}
 	if off >= int64(len(f.inode.data)) {
 		return 0, io.EOF
 	}
