@@ -75,8 +75,8 @@ func (in *input) describe(k *known, info record.FileInfo) {
 // without a turn may have dropped its copy of the facts (reading is nil), so those of its
 // generation are used.
 func (r *reader) node() inode.Node {
-	if r.reading != nil {
-		return inode.Of(r.info)
+	if r.reading != nil { // not inode.Of: a worker may write to other fields of info
+		return inode.Node{Dev: r.info.Dev, Ino: r.info.Inode, Birth: r.info.Birth}
 	}
 	return r.k.node()
 }
