@@ -177,9 +177,9 @@ func TestOutageOfCopyTruncate(t *testing.T) {
 	s.server.Recover()
 	p := s.run(config)
 	runs = append(runs, p)
-	p.awaitBooks("T", func(a account) bool {
-		return a.spooled+a.pending == 0 && s.server.RowCount("Logs", "T") >= seq
-	})
+	size := int64(len(s.read("logs/app.json")))
+	s.until("the rest of the file is safe", func() bool { return p.isSafe(s.path("logs/app.json"), size) })
+	p.awaitBooks("T", func(a account) bool { return a.spooled+a.pending == 0 })
 	p.stop()
 	w.wantStored(seq, nil, 0, runs...)
 }
