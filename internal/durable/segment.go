@@ -95,8 +95,10 @@ func (s *Segment) Reserve(room int64) error {
 // ReserveSome does what Reserve does, but allocates half of room, or half of that and so on down to
 // least, on a disk that has less.
 func (s *Segment) ReserveSome(room, least int64) error {
-	for s.failed == nil && room/2 >= least && s.file.Allocate(s.size+room) != nil {
-		room /= 2
+	for ; s.failed == nil && room/2 >= least; room /= 2 {
+		if s.file.Allocate(s.size+room) == nil {
+			return nil
+		}
 		if err := s.file.Truncate(s.size); err != nil { // gives back what was allocated in part
 			return s.abandon(fmt.Errorf("allocate segment %q: %w", s.path, err))
 		}
