@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/holes"
@@ -145,7 +146,7 @@ func (r *reader) dataAt(at int64) int64 {
 	if r.z != nil {
 		return at
 	}
-	return holes.DataAt(r.f, at, r.size)
+	return durable.DataAt(r.f, at, r.size)
 }
 
 // Another process may free the part of a file that was read already, while the file is

@@ -3,7 +3,6 @@ package durable
 import (
 	"errors"
 	"io"
-	"math"
 	"os"
 	"slices"
 
@@ -157,18 +156,21 @@ func (f osFile) Size() (int64, error) {
 	return st.Size(), nil
 }
 
-// DataAt returns the first offset from off on that is not in a hole or in space that was only
-// allocated: both read as zeros, and need not be read. Behind the last such offset it is the largest
-// there is; off, if the file system cannot tell.
-func (f osFile) DataAt(off int64) int64 {
+// DataAt is the function DataAt for this file.
+func (f osFile) DataAt(off, size int64) int64 { return DataAt(f.File, off, size) }
+
+// DataAt returns the first offset from off on that is not in a hole of the file, nor in space that was
+// only allocated: both read as zeros, and need not be read. It is size if there is none, and off if the
+// file system cannot tell.
+func DataAt(f *os.File, off, size int64) int64 {
 	to, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
 	switch {
 	case errors.Is(err, unix.ENXIO):
-		return math.MaxInt64
+		return size
 	case err != nil:
 		return off
 	}
-	return to
+	return min(max(to, off), size)
 }
 
 // Allocate reserves disk space up to size bytes. A file system that cannot do that only gets the

@@ -22,8 +22,8 @@ func (c *counted) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (c *counted) DataAt(off int64) int64 {
-	return c.File.(interface{ DataAt(int64) int64 }).DataAt(off)
+func (c *counted) DataAt(off, size int64) int64 {
+	return c.File.(interface{ DataAt(off, size int64) int64 }).DataAt(off, size)
 }
 
 // Space that was only allocated is passed over without being read, and what lies behind it, sound

@@ -266,10 +266,8 @@ func (w *window) buffered(off int64) int64 {
 // dataAt returns the first offset from off on, of those that a frame may begin at, which is not
 // preallocated space that was never written to; off, where the reader cannot tell.
 func (w *window) dataAt(off int64) int64 {
-	if r, ok := w.r.(interface{ DataAt(off int64) int64 }); ok {
-		if to := r.DataAt(off) / alignment * alignment; to > off {
-			return min(to, w.size)
-		}
+	if r, ok := w.r.(interface{ DataAt(off, size int64) int64 }); ok {
+		return max(off, r.DataAt(off, w.size)/alignment*alignment)
 	}
 	return off
 }

@@ -3,31 +3,16 @@
 package holes
 
 import (
-	"errors"
 	"os"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
 )
 
 // FirstText is the index of the first byte that is not NUL, or -1.
 func FirstText(b []byte) int { return slices.IndexFunc(b, func(c byte) bool { return c != 0 }) }
-
-// DataAt returns the first offset from at on that is not in a hole of the file, size if
-// there is none, and at if the file system cannot tell.
-func DataAt(f *os.File, at, size int64) int64 {
-	to, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
-	switch {
-	case errors.Is(err, unix.ENXIO):
-		return size
-	case err != nil:
-		return at
-	}
-	return min(max(to, at), size)
-}
 
 // Block is the least size of the blocks of a disk.
 const Block = 4096
@@ -45,5 +30,5 @@ func Punched(f *os.File, size, pos int64) bool {
 	}
 	text := FirstText(b) // the bytes before it are NULs: the end of the hole
 	whole := (pos - int64(len(b)) + int64(text)) / Block * Block
-	return text > 0 && whole > 0 && DataAt(f, 0, size) >= whole
+	return text > 0 && whole > 0 && durable.DataAt(f, 0, size) >= whole
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"kusto-agent/internal/durable"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -31,13 +33,13 @@ func TestHoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if DataAt(f, 7, whole) != 7 || Punched(f, whole, 2*Block+100) {
+	if durable.DataAt(f, 7, whole) != 7 || Punched(f, whole, 2*Block+100) {
 		t.Error("a file without holes has one")
 	}
 	if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 2*Block); err != nil {
 		t.Skip("this file system has no holes:", err)
 	}
-	if at := DataAt(f, 7, whole); at != 2*Block {
+	if at := durable.DataAt(f, 7, whole); at != 2*Block {
 		t.Errorf("data follows at %d, want %d", at, 2*Block)
 	}
 	if !Punched(f, whole, 2*Block+100) {
@@ -54,7 +56,7 @@ func TestHoles(t *testing.T) {
 	if Punched(f, whole, 2*Block+100) {
 		t.Error("NULs that were written count as a hole")
 	}
-	if at := DataAt(f, 2*whole, whole); at != whole {
+	if at := durable.DataAt(f, 2*whole, whole); at != whole {
 		t.Errorf("behind the end data follows at %d", at)
 	}
 }
