@@ -87,11 +87,9 @@ func readEntry(r *wire.Reader, e *Entry) {
 		}
 	case Forget:
 		e.File = r.File()
-	case Abandoned:
+	case Abandoned, Removed:
 		e.File, e.Span = r.File(), r.Span(0)
-	case Removed:
-		e.File, e.Span = r.File(), r.Span(0)
-		if len(r.B) > 0 { // since minor version 3
+		if e.Kind == Removed && len(r.B) > 0 { // since minor version 3
 			e.Count = r.Uint()
 		}
 	case SpoolHas:

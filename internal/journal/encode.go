@@ -50,13 +50,10 @@ func encode(e *Entry) []byte {
 		}
 	case Forget:
 		w.File(e.File)
-	case Abandoned:
+	case Abandoned, Removed:
 		w.File(e.File)
 		w.Span(e.Span, 0)
-	case Removed:
-		w.File(e.File)
-		w.Span(e.Span, 0)
-		if e.Count > 0 { // added later: older versions stop reading before it
+		if e.Kind == Removed && e.Count > 0 { // added later: older versions stop reading before it
 			w.Uint(e.Count)
 		}
 	case SpoolHas:

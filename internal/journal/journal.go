@@ -259,8 +259,8 @@ func (j *Journal) Forget(f record.File) error {
 // Skip records that nothing has to be sent of a range of a file, so that its checkpoint may pass the
 // range. mark is the fingerprint of the bytes before span.End.
 func (j *Journal) Skip(f record.File, span record.Span, mark record.Mark) error {
-	if span.Start < 0 || span.End < span.Start {
-		return fmt.Errorf("skip %s of %s: not a range", span, f)
+	if err := isRange("skip", f, span); err != nil {
+		return err
 	}
 	return j.tell(&Entry{Kind: Skip, File: f, Span: span, Mark: mark})
 }
@@ -335,8 +335,8 @@ func (j *Journal) Unknown(id record.BatchID, attempt int) error {
 // entry is for the history only: it moves no checkpoint, and Abandoned does not wait for the
 // disk.
 func (j *Journal) Abandoned(f record.File, span record.Span) error {
-	if span.Start < 0 || span.End < span.Start {
-		return fmt.Errorf("abandon %s of %s: not a range", span, f)
+	if err := isRange("abandon", f, span); err != nil {
+		return err
 	}
 	return j.note(&Entry{Kind: Abandoned, File: f, Span: span})
 }
@@ -344,8 +344,8 @@ func (j *Journal) Abandoned(f record.File, span record.Span) error {
 // GivenUp records that a person removed a record from quarantine; f and span say where it was read.
 // The entry is for the history only: it moves no checkpoint, and GivenUp does not wait for the disk.
 func (j *Journal) GivenUp(f record.File, span record.Span) error {
-	if span.Start < 0 || span.End < span.Start {
-		return fmt.Errorf("give up %s of %s: not a range", span, f)
+	if err := isRange("give up", f, span); err != nil {
+		return err
 	}
 	return j.note(&Entry{Kind: Removed, File: f, Span: span})
 }
@@ -353,8 +353,8 @@ func (j *Journal) GivenUp(f record.File, span record.Span) error {
 // Evicted records that n records were dropped from quarantine to make room for others. The rest is as
 // with GivenUp, but it waits until the entry is written: a whole file of quarantine may be told so.
 func (j *Journal) Evicted(f record.File, span record.Span, n int) error {
-	if span.Start < 0 || span.End < span.Start {
-		return fmt.Errorf("drop %s of %s: not a range", span, f)
+	if err := isRange("drop", f, span); err != nil {
+		return err
 	}
 	return j.tell(&Entry{Kind: Removed, File: f, Span: span, Count: uint64(n)})
 }
@@ -390,19 +390,27 @@ func describe(p *record.Payload) Begun {
 	return b
 }
 
+// isRange returns an error if span is no range of a file. what is the first word of the error.
+func isRange(what string, f record.File, span record.Span) error {
+	if span.Start < 0 || span.End < span.Start {
+		return fmt.Errorf("%s %s of %s: not a range", what, span, f)
+	}
+	return nil
+}
+
 // check returns an error if a payload has no id of its own, or if one of its ranges is invalid.
 func check(p *record.Payload) error {
 	if p.ID == (record.BatchID{}) || p.ID == p.Replaces {
 		return errors.New("it has no id of its own")
 	}
 	for _, c := range p.Cover {
-		if c.Start < 0 || c.End < c.Start {
-			return fmt.Errorf("cover %s of %s: not a range", c.Span, c.File)
+		if err := isRange("cover", c.File, c.Span); err != nil {
+			return err
 		}
 	}
 	for _, c := range p.Pieces {
-		if c.Start < 0 || c.End < c.Start {
-			return fmt.Errorf("piece %s of %s: not a range", c.Span, c.File)
+		if err := isRange("piece", c.File, c.Span); err != nil {
+			return err
 		}
 	}
 	return nil
