@@ -96,13 +96,12 @@ func lost(sent bool) kusto.Verdict {
 // that came too early may mean that records were stored.
 func accepted(o *outcome) (kusto.Verdict, error) {
 	text := bytes.TrimSpace(bytes.TrimPrefix(o.Body, []byte("\xef\xbb\xbf")))
-	named := o.Header.Get(HeaderActivity) != ""
 	switch {
 	case !o.Sent:
 		return kusto.Unknown, errEarly
 	case o.torn != nil:
 		return kusto.Unknown, fmt.Errorf("read answer: %w", o.torn)
-	case len(text) == 0 && !o.long, named: // the service answers 200 once it has stored the records, whatever it says of them
+	case len(text) == 0 && !o.long, o.isNamed(): // the service answers 200 once it has stored the records, whatever it says of them
 		return kusto.Accepted, nil
 	case holdsError(text):
 		return kusto.Unknown, errInside
@@ -111,6 +110,9 @@ func accepted(o *outcome) (kusto.Verdict, error) {
 	}
 	return kusto.Unknown, errStranger
 }
+
+// isNamed reports whether the answer has the activity id of the service.
+func (o *outcome) isNamed() bool { return o.Header.Get(HeaderActivity) != "" }
 
 // holdsError reports whether the body of a 200 is a JSON object with an error in a member in which
 // gateways, and the query interface of the service, tell of errors.

@@ -136,7 +136,7 @@ func underlying(nc net.Conn) *conn {
 // config is the part of a command that names the configuration file, for hints.
 func judge(o *outcome, in *kusto.Ingest, secret, config string) kusto.Answer {
 	var r reply.Reply
-	if o.err == nil && (o.Status != http.StatusOK || o.Header.Get(HeaderActivity) == "") { // else the service has stored the records
+	if o.err == nil && (o.Status != http.StatusOK || !o.isNamed()) { // else the service has stored the records
 		r = reply.Parse([]byte(reply.Redact(string(o.Body), secret)), in.Database+"."+in.Table)
 	}
 	verdict, why := classify(o, &r)
