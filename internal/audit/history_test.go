@@ -196,20 +196,17 @@ func TestVerdict(t *testing.T) {
 		"dropped[{0 10}]")
 	f("removed from the spool by a person", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.Spooled); w.replayEnd(1, record.Removed) },
 		"removed[{0 10}]")
-	f("removed from quarantine by a person", plain, func(w *teller) {
-		w.begin(1, 0, 10)
-		w.end(1, record.Quarantined)
-		for range 2 { // the second time around a segment
-			w.tell(journal.Entry{Kind: journal.Removed, File: fileOf(1), Span: record.Span{Start: 0, End: 10}})
+	quarantined := func(count uint64) func(*teller) { // and then removed
+		return func(w *teller) {
+			w.begin(1, 0, 10)
+			w.end(1, record.Quarantined)
+			for range 2 { // the second time around a segment
+				w.tell(journal.Entry{Kind: journal.Removed, File: fileOf(1), Span: record.Span{Start: 0, End: 10}, Count: count})
+			}
 		}
-	}, "removed[{0 10}]")
-	f("dropped by a full quarantine", plain, func(w *teller) {
-		w.begin(1, 0, 10)
-		w.end(1, record.Quarantined)
-		for range 2 {
-			w.tell(journal.Entry{Kind: journal.Removed, File: fileOf(1), Span: record.Span{Start: 0, End: 10}, Count: 2})
-		}
-	}, "evicted[{0 10}]")
+	}
+	f("removed from quarantine by a person", plain, quarantined(0), "removed[{0 10}]")
+	f("dropped by a full quarantine", plain, quarantined(2), "evicted[{0 10}]")
 	f("source gone", plain, func(w *teller) { w.begin(1, 0, 10); w.end(1, record.SourceGone) }, "SOURCE_GONE[{0 10}]")
 	f("given up, and there after all", plain, func(w *teller) {
 		w.begin(1, 0, 10)

@@ -63,22 +63,30 @@ func TestReloadThenKill(t *testing.T) {
 		nil, map[string][]string{"T": {`{"a":"1","b":"2","env":"x"}`, `{"a":"3","b":"4","env":"x"}`}})
 }
 
+// spoolAll runs the agent while the endpoint is down until that many records of an input wait in the
+// spool, and stops it. The endpoint is down until the result is removed.
+func (s *site) spoolAll(config, input string, records float64) (down *emulator.Script) {
+	s.t.Helper()
+	down = s.server.Fail(emulator.Fault{Status: 503})
+	p := s.run(config)
+	p.awaitBooks(input, func(a account) bool { return a.spooled == records })
+	p.stop()
+	return down
+}
+
 // TestDamagedThenChanged: what was spooled goes as it was read, also after a changed
 // configuration, but for what is damaged there: that is read anew, for where it goes now.
 func TestDamagedThenChanged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
-	away := s.server.Fail(emulator.Fault{Status: 503})
 	config := open + hasty + "batch: {max_records: 1, max_wait: 10ms}\n" + `inputs: [{name: in, paths: ["${DIR}/logs/*.log"], format: JSON, `
 	s.write("logs/a.log", "a=1\na=2\na=3\n")
-	p := s.run(config + "parse: text, mapping: mt, table: J}]\n")
-	p.awaitBooks("in", func(a account) bool { return a.spooled == 3 })
-	p.stop()
+	away := s.spoolAll(config+"parse: text, mapping: mt, table: J}]\n", "in", 3)
 	all := s.spooled()
 	bad := all[slices.IndexFunc(all, func(e inSpool) bool { return e.Ranges[0].Start == 4 })]
 	s.flip("state/spool/"+bad.Segment, bad.Offset+bad.Bytes-10)
 	away.Remove()
-	p = s.once(config+"parse: logfmt, mapping: ml, table: L}]\n", 0)
+	p := s.once(config+"parse: logfmt, mapping: ml, table: L}]\n", 0)
 	s.wantRows("J", []string{`{"message":"a=1"}`, `{"message":"a=3"}`})
 	s.wantRows("L", []string{`{"a":"2"}`})
 	if e := p.told("spooled batch was lost and was read with other settings than its input has now; its ranges are read again"); e["batch"] != bad.Batch {
@@ -96,16 +104,12 @@ func TestSpoolIsBack(t *testing.T) {
 			s := newSite(t, emulator.Options{})
 			records := jsonRecords(0, 10)
 			s.write("logs/a.json", joined(records))
-			down := s.server.Fail(emulator.Fault{Status: 503})
 			const config = open + "send: {retry: {initial: 10ms, max: 100ms, patience: 100ms}}\n" + oneJSON
-			p := s.run(config)
-			p.awaitBooks("T", func(a account) bool { return a.spooled == 10 })
-			p.stop()
-			down.Remove()
+			s.spoolAll(config, "T", 10).Remove()
 			s.rename("state/spool", "spool.away")
 			s.must(os.Remove(s.path("logs/a.json")))
 			for n := range starts {
-				p = s.run(config)
+				p := s.run(config)
 				p.awaitBooks("T", func(a account) bool { return n > 0 || a.dropped == 10 })
 				p.stop()
 				if got := faults(s.audited(1)); got != "source_gone" {
@@ -114,7 +118,7 @@ func TestSpoolIsBack(t *testing.T) {
 			}
 			s.must(os.RemoveAll(s.path("state/spool")))
 			s.rename("spool.away", "state/spool")
-			p = s.run(config)
+			p := s.run(config)
 			s.awaitRows("T", 10)
 			p.awaitBooks("T", func(a account) bool { return a.accepted == 10 && a.spooled == 0 })
 			p.stop()
@@ -135,15 +139,11 @@ func TestSpoolLostAPart(t *testing.T) {
 	records := jsonRecords(0, 20)
 	s.write("logs/a.json", joined(records[:10]))
 	s.write("logs/b.json", joined(records[10:]))
-	down := s.server.Fail(emulator.Fault{Status: 503})
 	const config = open + "send: {retry: {initial: 10ms, max: 100ms, patience: 100ms}}\nbatch: {max_wait: 200ms}\n" + oneJSON
-	p := s.run(config)
-	p.awaitBooks("T", func(a account) bool { return a.spooled == 20 })
-	p.stop()
-	down.Remove()
+	s.spoolAll(config, "T", 20).Remove()
 	s.must(os.RemoveAll(s.path("state/spool")))
 	s.must(os.Remove(s.path("logs/b.json")))
-	p = s.run(config)
+	p := s.run(config)
 	p.awaitBooks("T", func(a account) bool { return a.accepted == 10 && a.dropped == 10 })
 	p.stop()
 	s.wantRows("T", records[:10])
@@ -271,13 +271,10 @@ func TestCutSegment(t *testing.T) {
 			t.Parallel()
 			const n = 1000
 			s := newSite(t, emulator.Options{})
-			away := s.server.Fail(emulator.Fault{Status: 503})
 			config := open + hasty + "batch: {max_size: 4KiB, max_wait: 10ms}\n" + oneJSON
 			records := jsonRecords(0, n)
 			s.write("logs/a.json", joined(records))
-			p := s.run(config)
-			p.awaitBooks("T", func(a account) bool { return a.spooled == n })
-			p.stop()
+			away := s.spoolAll(config, "T", n)
 			all, err := filepath.Glob(s.path("state/spool/*.seg"))
 			s.must(err)
 			info, err := os.Stat(all[0])
@@ -287,7 +284,7 @@ func TestCutSegment(t *testing.T) {
 				s.must(os.Remove(s.path("logs/a.json")))
 			}
 			away.Remove()
-			p = s.run(config)
+			p := s.run(config)
 			p.awaitBooks("T", func(a account) bool { return a.accepted+a.dropped == n && a.pending+a.spooled == 0 })
 			a := p.mustBooks()["T"]
 			if stored := s.server.RowCount("Logs", "T"); int(a.accepted) != stored || gone != (a.dropped > 0) {
