@@ -17,6 +17,10 @@ const (
 // hash is that of the six highest bytes of x.
 func hash(x uint64) uint64 { return x * prime >> (64 - hashBits) }
 
+// beyond returns 0 for a distance that deflate can express, 1 to window. It is for one branch where
+// a comparison would take two.
+func beyond(distance uint64) uint64 { return (distance - 1) &^ (window - 1) }
+
 // fast writes src from s to limit, or up to longest bytes further, with the codes
 // in use, and returns where it ended. It finds matches in one pass and writes at
 // once: no tokens are kept.
@@ -38,7 +42,7 @@ func (e *Encoder) fast(src []byte, s, limit int) int {
 		e.head[hash(x>>8<<16)] = uint16(s + 1)
 		y := load64(src, s-int(distance))
 		differ := x ^ y
-		if differ<<16 != 0 || distance-1 >= window {
+		if differ<<16|beyond(distance) != 0 {
 			a, b := uint64(e.lit[uint8(x)]), uint64(e.lit[uint8(x>>8)])
 			out |= (a>>8 | b>>8<<(a&63)) << (held & 63)
 			held += uint(a&63 + b&63)
@@ -130,7 +134,7 @@ func (e *Encoder) careful(src []byte, s, limit int) int {
 			e.head[h] = uint16(s)
 			e.head[hash(x>>8<<16)] = uint16(s + 1)
 			differ := x ^ load64(src, s-int(distance))
-			if differ<<16 != 0 || distance-1 >= window { // no match of 6 bytes
+			if differ<<16|beyond(distance) != 0 { // no match of 6 bytes
 				a, b := uint64(e.lit[uint8(x)]), uint64(e.lit[uint8(x>>8)])
 				e.counts[uint8(x)]++
 				e.counts[uint8(x>>8)]++
