@@ -7,9 +7,11 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // contents is what is in a compressed file, read like a file. It belongs to the goroutine
@@ -84,4 +86,97 @@ func markAfter(f reread.Source, x record.Extent) (record.Mark, error) {
 		}
 	}
 	return fingerprint.MarkAt(f, x.End)
+}
+
+// changed reports whether a file has changed since the last turn of its reader. st is its status
+// now.
+func (r *reader) changed(st inode.Status) bool {
+	if r.z != nil {
+		return !r.z.isOf(st)
+	}
+	return st.Size != r.shown.size || st.Mtime != r.shown.mtime
+}
+
+// isOf reports whether a compressed file is as it was when it was looked through.
+func (c *contents) isOf(st inode.Status) bool {
+	return st.Size == c.file.Size && st.Mtime == c.file.Mtime
+}
+
+// giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
+// lost. The file counts as ended at the offset, and is read on if it is completed later.
+func (w *worker) giveUpRest(r *reader) (after, error) {
+	left := r.size - r.offset
+	w.t.abandoned(r.file, r.offset, left)
+	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.pathOf(r),
+		"offset", r.offset, "bytes", left)
+	r.z.EndAt(r.offset)
+	r.z.end = r.mark
+	r.size, r.high, r.highest = r.offset, r.offset, r.offset
+	r.forgetRecord()
+	r.registered = false
+	if err := w.register(r); err != nil {
+		return idle, err
+	}
+	return w.atEnd(r), nil
+}
+
+// repacked ends the reader of a compressed file that has changed, which is inspected again. A run
+// --once does not wait for that.
+func (w *worker) repacked(r *reader) (after, error) {
+	if w.t.o.Once {
+		return finished, archive.ErrChanged
+	}
+	w.retire(r, compare.Departure{})
+	w.t.rescanSoon()
+	return closed, nil
+}
+
+// stalledAfter is for how long a reader must not have read on until another may decompress its file in
+// its place.
+const stalledAfter = 10 * time.Second
+
+// mayUnpack reports whether a reader may decompress its file now: few do at the same time. If not, it
+// gets a turn later.
+func (t *Tailer) mayUnpack(r *reader) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if r.offset != r.z.reached || r.z.moved.IsZero() {
+		r.z.reached, r.z.moved = r.offset, now
+	}
+	may, from := t.unpacking.Take(r, func(o *reader) bool {
+		return o.life.Turn() <= tracker.Queued && (o.stream == nil || !o.stream.busy) && now.Sub(o.z.moved) >= stalledAfter
+	})
+	if from != nil {
+		from.z.Free()
+	}
+	if !may {
+		time.AfterFunc(stalledAfter, func() { t.ready(r) })
+	}
+	return may
+}
+
+// endUnpacking frees the memory of a reader that decompresses its file, and its place for the next that
+// waits for one. The caller holds mu, and no worker has the reader.
+func (t *Tailer) endUnpacking(r *reader) {
+	if r.z == nil {
+		return
+	}
+	r.z.Free()
+	r.z.moved = time.Time{}
+	if next := t.unpacking.Leave(r); next != nil {
+		t.readyLocked(next)
+	}
+}
+
+// isCut reports whether a file is a compressed one that breaks off.
+func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
+
+// sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
+// the size that the inspection found.
+func (k *known) sizeAt(st inode.Status) int64 {
+	if info := k.info.Info(); info.Packed.Size > 0 {
+		return info.Size
+	}
+	return st.Size
 }

@@ -10,11 +10,17 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// judge decides whose content a compressed file has: of the generation k, up to upTo. For a file of
-// its own k is one that it only begins like; nil: there is none. Unlike a plain copy, it is never
-// read while its original is: then the verdict is Copy, with k nil if it is not known yet of which
-// file. The caller holds mu.
-func (t *Tailer) judge(p *packed) (k *known, upTo compare.Place, is identity.Verdict) {
+// resemblance is whose content a compressed file has.
+type resemblance struct {
+	is   identity.Verdict
+	of   *known        // nil: of no file that is known; for a file of its own it is one that it only begins like
+	upTo compare.Place // so far it was read, for identity.Rest
+}
+
+// judge decides whose content a compressed file has. Unlike a plain copy, it is never read while its
+// original is: then the verdict is Copy, of no file if it is not known yet of which. The caller holds
+// mu.
+func (t *Tailer) judge(p *packed) (x resemblance) {
 	if k := p.known(); k != nil {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		was := k.original()
@@ -22,7 +28,7 @@ func (t *Tailer) judge(p *packed) (k *known, upTo compare.Place, is identity.Ver
 		if f.Content == identity.Prefix || f.Content == identity.Part {
 			f.Content = identity.Holds // it is shorter than what was read, and was recognized so before
 		}
-		return k, compare.Place{}, identity.Judge(f)
+		return resemblance{of: k, is: identity.Judge(f)}
 	}
 	open := false // a file that is being read has to be read on before it can be compared
 	var like *known
@@ -34,21 +40,21 @@ func (t *Tailer) judge(p *packed) (k *known, upTo compare.Place, is identity.Ver
 		case f.Content == identity.Unknown && o.reader != nil && !o.reader.atEnd:
 			open = true
 		case f.Content == identity.Unknown:
-			return nil, compare.Place{}, identity.Undecided
-		case v != identity.Own && (k == nil || o.position > k.position):
-			k, upTo, is = o, at, v
+			return resemblance{is: identity.Undecided}
+		case v != identity.Own && (x.of == nil || o.position > x.of.position):
+			x = resemblance{v, o, at}
 		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)) && (like == nil || o.position > like.position):
 			like = o
 		}
 	}
 	switch {
-	case k != nil:
+	case x.of != nil:
 	case open || p.isAwaited():
-		is = identity.Copy
+		x.is = identity.Copy
 	default:
-		k = like
+		x.of = like
 	}
-	return k, upTo, is
+	return x
 }
 
 // comparePacked returns how the content of a compressed file compares with the generation k, of which

@@ -11,11 +11,11 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
-	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
+	"kusto-agent/tail/internal/survey"
 )
 
 // A compressed file is looked through once it was quiet, to its end: only there
@@ -33,27 +33,21 @@ type surveys struct {
 
 // packed is a compressed file that is not being read. Guarded by Tailer.mu.
 type packed struct {
-	in      *input
-	path    string
-	first   string // as in adopt; that of the sighting that knew it best
-	real    string // where the path leads
-	st      inode.Status
-	how     archive.Kind
-	handle  string
-	since   time.Time      // unchanged
-	matched bool           // by the patterns; else it is only looked at for what it may continue
-	barred  bool           // whatever it holds is not to be read
-	old     bool           // the input had not been seen before, so start_at has a say
-	scan    uint64         // number of the last scan that had it
-	queued  bool           // it is to be looked through, or just being so
-	facts   *archive.Facts // nil: it was not looked through
-	err     error          // why it is not being read
-	waits   bool           // its content is being read in another file
+	in     *input
+	path   string
+	first  string // as in adopt; that of the sighting that knew it best
+	real   string // where the path leads
+	st     inode.Status
+	how    archive.Kind
+	handle string
+	since  time.Time      // unchanged
+	old    bool           // the input had not been seen before, so start_at has a say
+	scan   uint64         // number of the last scan that had it
+	is     survey.File    // but for what changes by itself, see state
+	facts  *archive.Facts // nil: it was not looked through
+	err    error          // why it is not being read
+	held   bool           // its content is being read in another file
 }
-
-// cutAfter is how many times rotate_quiet a file that breaks off has to be quiet
-// before nobody is expected to go on with it.
-const cutAfter = 10
 
 // packing returns how an open file is compressed, by its first bytes. One that is too short to tell
 // counts as compressed only by its name. With compressed: never, a compressed name makes it so, so
@@ -99,12 +93,13 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		in.packed[st.Node] = p
 	}
 	if p.scan != d.scans.no {
-		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
+		p.path, p.real, p.scan, p.is.Claim = path, real, d.scans.no, claimOf(gone, p.first)
 	}
-	p.barred = gone && (never || in.Excludes(path))
+	p.is.Barred = gone && (never || in.Excludes(path))
 	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
-		p.first, in.behind[st.Node] = first, stray{path, first}
-		if in.byNode.get(st.Node) == nil && !p.barred && !in.Reads(path) {
+		p.want(first)
+		in.behind[st.Node] = stray{path, first}
+		if in.byNode.get(st.Node) == nil && !p.is.Barred && !in.Reads(path) {
 			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}
 	}
@@ -115,22 +110,94 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	d.tell(path, err)
 }
 
-// advance takes the next step with a compressed file: it is inspected when it is quiet, unless an
-// earlier run has done that, and then read, left to wait for its original, or ignored. The caller
-// holds mu.
-func (t *Tailer) advance(p *packed) {
+// claimOf says whose a compressed file is by its path. gone: no pattern matches that; first is as in
+// packed.
+func claimOf(gone bool, first string) survey.Claim {
+	switch {
+	case !gone:
+		return survey.Matched
+	case first != "":
+		return survey.Wanted
+	}
+	return survey.Stray
+}
+
+// want notes where a file was when a pattern matched its path. The caller holds mu.
+func (p *packed) want(first string) {
+	p.first = first
+	if p.is.Claim == survey.Stray {
+		p.is.Claim = survey.Wanted
+	}
+}
+
+// state is what the decision about a file goes by. The caller holds mu.
+func (p *packed) state() survey.File {
+	f := p.is
+	f.Quiet, f.Past = p.quiet(), p.past()
+	f.Cut = p.facts != nil && p.facts.Cut != nil
+	return f
+}
+
+// past says what is known of a compressed file from before. The caller holds mu.
+func (p *packed) past() survey.Past {
 	k := p.known()
 	switch {
-	case p.queued:
-	case p.facts != nil:
-		t.settle(p)
-	case p.done():
-	case k != nil && !p.barred && p.isAs(k): // it was looked through before
-		info := k.info.Info()
-		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, k, compare.Place{}, identity.Same)
-	default:
-		t.queueIfQuiet(p)
+	case k == nil || !p.isAs(k):
+		return survey.Unseen
+	case k.info.Info().Done:
+		return survey.Ended
 	}
+	return survey.Unchanged
+}
+
+// advance takes the next step with a compressed file. The caller holds mu.
+func (t *Tailer) advance(p *packed) {
+	if p.is.Stage == survey.Inspected {
+		p.held, p.err = false, nil
+	}
+	run := survey.Run{RotateQuiet: p.in.RotateQuiet.D(), Once: t.o.Once, Complete: t.surveys.compared}
+	step, wait := p.state().Next(run)
+	var x resemblance
+	if step == survey.Compare {
+		x = t.judge(p)
+		if x.is == identity.Own && p.is.Claim == survey.Stray && p.mayHoldRest(x.of) {
+			p.want(x.of.info.Info().First)
+		}
+		step, wait = p.state().After(x.is, originalOf(x.of), run)
+	}
+	switch step {
+	case survey.Await:
+		if p.facts != nil && p.facts.Cut != nil {
+			p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
+		}
+	case survey.Hold:
+		p.held = true
+	case survey.Inspect:
+		t.queue(p)
+	case survey.Resume:
+		k := p.known()
+		info := k.info.Info()
+		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, resemblance{of: k, is: identity.Same})
+	case survey.Read:
+		t.readPacked(p, p.facts, x)
+	case survey.Lose:
+		t.loseBarred(p, x.of)
+	}
+	if wait > 0 && !t.o.Once {
+		time.AfterFunc(wait, t.rescanSoon)
+	}
+}
+
+// originalOf says what became of the generation k that a compressed file was compared with. The caller
+// holds mu.
+func originalOf(k *known) survey.Original {
+	switch {
+	case k == nil:
+		return survey.NoOriginal
+	case k.reader != nil:
+		return survey.BeingRead
+	}
+	return survey.AtRest
 }
 
 // known returns what is known of a compressed file; nil: nothing is but that it is wanted, or it is
@@ -141,13 +208,6 @@ func (p *packed) known() *known {
 		return nil
 	}
 	return k
-}
-
-// done reports whether a compressed file that no pattern matches was read to its end and has not
-// changed since. The caller holds mu.
-func (p *packed) done() bool {
-	k := p.known()
-	return k != nil && !p.matched && k.info.Info().Done && p.isAs(k)
 }
 
 // isAs reports whether the compressed file has not changed since it was read as the generation k.
@@ -161,24 +221,19 @@ func (p *packed) why() string {
 	switch {
 	case p.err != nil:
 		return p.err.Error()
-	case p.waits:
+	case p.held:
 		return "what is in it is read from another file"
-	case p.queued:
+	case p.is.Stage == survey.Queued:
 		return "it is looked through before it is read"
-	case p.facts == nil && !p.done():
+	case p.state().IsPending():
 		return "it has to be quiet before it is read"
 	}
 	return ""
 }
 
-// queueIfQuiet queues a file for inspection if it has not changed for rotate_quiet, or else asks for
-// a scan at the time when that is so. A run --once does not wait. The caller holds mu.
-func (t *Tailer) queueIfQuiet(p *packed) {
-	if wait := p.in.RotateQuiet.D() - p.quiet(); wait > 0 && !t.o.Once {
-		time.AfterFunc(wait, t.rescanSoon)
-		return
-	}
-	p.queued, p.facts = true, nil
+// queue has a file inspected. The caller holds mu.
+func (t *Tailer) queue(p *packed) {
+	p.is.Stage, p.facts = survey.Queued, nil
 	t.surveys.queue = append(t.surveys.queue, p)
 	t.surveys.left++
 	select {
@@ -247,9 +302,11 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 // removed meanwhile is left to the next scan. Any other error is logged.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
-	p.queued, p.facts = false, x
+	p.is.Stage, p.facts, p.err = survey.Met, x, nil
+	if x != nil {
+		p.is.Stage = survey.Inspected
+	}
 	t.surveys.left--
-	p.err = nil
 	switch {
 	case errors.Is(err, archive.ErrChanged) && !t.o.Once, errors.Is(err, os.ErrNotExist):
 		t.rescanSoon()
@@ -264,40 +321,5 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.turns.ended.Broadcast()
 	if err != nil {
 		t.tell(path, err)
-	}
-}
-
-// settle decides what is done with an inspected file. One that breaks off first has to be quiet for
-// longer, because its writer may go on. The caller holds mu.
-func (t *Tailer) settle(p *packed) {
-	p.waits, p.err = false, nil
-	if !t.surveys.compared {
-		return // the first scan has not ended, and may find files to compare it with
-	}
-	if wait := p.in.RotateQuiet.D()*cutAfter - p.quiet(); p.facts.Cut != nil && wait > 0 {
-		p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
-		if !t.o.Once {
-			time.AfterFunc(wait, t.rescanSoon)
-		}
-		return
-	}
-	k, upTo, is := t.judge(p)
-	if is == identity.Own && !p.matched && p.first == "" && p.mayHoldRest(k) {
-		p.first = k.info.Info().First
-	}
-	switch {
-	case is == identity.Undecided:
-		t.queueIfQuiet(p)
-	case is == identity.Copy && (k == nil || k.reader != nil), is == identity.Continuation && k.reader != nil:
-		p.waits = true
-		if k == nil && !t.o.Once {
-			time.AfterFunc(finder.LookIdle, t.rescanSoon) // by then its original may have been read
-		}
-	case is != identity.Own && is != identity.Rewritten && p.barred:
-		t.loseBarred(p, k)
-	case p.barred, is == identity.Own && !p.matched && p.first == "":
-		// It must not be read, or no pattern matches it and it continues no known file.
-	default:
-		t.readPacked(p, p.facts, k, upTo, is)
 	}
 }

@@ -15,21 +15,21 @@ import (
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
+	"kusto-agent/tail/internal/survey"
 	"kusto-agent/tail/internal/tracker"
 )
 
-// readPacked starts a reader for the inspected compressed file p. x is what was found in it. By the
-// verdict is, it continues the generation k, or is a file of its own, of which the bytes before
-// upTo were read. The caller holds mu.
-func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo compare.Place, is identity.Verdict) {
-	in := p.in
+// readPacked starts a reader for the compressed file p, whose inspection has found x, by what it
+// resembles. The caller holds mu.
+func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
+	in, k, is := p.in, by.of, by.is
 	delete(in.packed, p.st.Node)
 	delete(in.behind, p.st.Node)
 	if t.reader(in, p.st.Node) != nil {
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
-		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)),
+		in: in, life: tracker.Found(p.scan, placeOf(p.is.Claim != survey.Matched, is != identity.Own)),
 		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.Mtime, checked: p.st.Mtime}}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.Size, x.Size), end: x.End, file: record.Packed{Size: p.st.Size, Mtime: p.st.Mtime, Cut: x.Cut != nil}}
@@ -72,7 +72,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, k *known, upTo compare.
 		t.start(r, in.nextOf(k.file()), newKnown())
 	default:
 		t.begin(r)
-		r.empty, r.old = false, upTo.Offset
+		r.empty, r.old = false, by.upTo.Offset
 		if p.old && in.StartAt == "end" {
 			r.old = x.Size
 		} else if is == identity.Own && k != nil {
@@ -93,111 +93,6 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
 	case x.Flaw != nil:
 		t.o.Logger.Error("compressed file is damaged, sending its readable part", append(about,
 			"err", x.Flaw, "fix", "see that its disk is sound; compare it with a sound copy if there is one")...)
-	}
-}
-
-// changed reports whether a file has changed since the last turn of its reader. st is its status
-// now.
-func (r *reader) changed(st inode.Status) bool {
-	if r.z != nil {
-		return !r.z.isOf(st)
-	}
-	return st.Size != r.shown.size || st.Mtime != r.shown.mtime
-}
-
-// isOf reports whether a compressed file is as it was when it was looked through.
-func (c *contents) isOf(st inode.Status) bool {
-	return st.Size == c.file.Size && st.Mtime == c.file.Mtime
-}
-
-// giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
-// lost. The file counts as ended at the offset, and is read on if it is completed later.
-func (w *worker) giveUpRest(r *reader) (after, error) {
-	left := r.size - r.offset
-	w.t.abandoned(r.file, r.offset, left)
-	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.pathOf(r),
-		"offset", r.offset, "bytes", left)
-	r.z.EndAt(r.offset)
-	r.z.end = r.mark
-	r.size, r.high, r.highest = r.offset, r.offset, r.offset
-	r.forgetRecord()
-	r.registered = false
-	if err := w.register(r); err != nil {
-		return idle, err
-	}
-	return w.atEnd(r), nil
-}
-
-// repacked ends the reader of a compressed file that has changed, which is inspected again. A run
-// --once does not wait for that.
-func (w *worker) repacked(r *reader) (after, error) {
-	if w.t.o.Once {
-		return finished, archive.ErrChanged
-	}
-	w.retire(r, compare.Departure{})
-	w.t.rescanSoon()
-	return closed, nil
-}
-
-// Few compressed files are decompressed at a time: each takes memory that is not counted,
-// and a reader that gave its place up has to decompress its file from the start again.
-const (
-	mostUnpacking = 4
-	stalledAfter  = 10 * time.Second // then another may have the place of one that does not go on
-)
-
-// unpacking is who has a place to unpack in, and who waits for one. Guarded by Tailer.mu.
-type unpacking struct{ now, waiting []*reader }
-
-// mayUnpack gives a reader one of the few places in which files are decompressed at the same time.
-// False: none is free, also not one of a reader that has not read on for a while; the reader gets a
-// turn later.
-func (t *Tailer) mayUnpack(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
-	if r.offset != r.z.reached || r.z.moved.IsZero() {
-		r.z.reached, r.z.moved = r.offset, now
-	}
-	if slices.Contains(t.unpack.now, r) {
-		return true
-	}
-	if len(t.unpack.now) >= mostUnpacking {
-		stalled := func(o *reader) bool {
-			return o.life.Turn() <= tracker.Queued && (o.stream == nil || !o.stream.busy) && now.Sub(o.z.moved) >= stalledAfter
-		}
-		i := slices.IndexFunc(t.unpack.now, stalled)
-		if i < 0 {
-			if !slices.Contains(t.unpack.waiting, r) {
-				t.unpack.waiting = append(t.unpack.waiting, r)
-			}
-			time.AfterFunc(stalledAfter, func() { t.ready(r) })
-			return false
-		}
-		t.unpack.now[i].z.Free()
-		t.unpack.now = slices.Delete(t.unpack.now, i, i+1)
-	}
-	t.unpack.waiting = slices.DeleteFunc(t.unpack.waiting, func(o *reader) bool { return o == r })
-	t.unpack.now = append(t.unpack.now, r)
-	return true
-}
-
-// endUnpacking frees the memory of a reader that decompresses its file, and its place, for the next
-// that waits for one. The caller holds mu, and no worker has the reader.
-func (t *Tailer) endUnpacking(r *reader) {
-	if r.z == nil {
-		return
-	}
-	r.z.Free()
-	r.z.moved = time.Time{}
-	i := slices.Index(t.unpack.now, r)
-	if i < 0 {
-		return
-	}
-	t.unpack.now = slices.Delete(t.unpack.now, i, i+1)
-	if len(t.unpack.waiting) > 0 {
-		t.readyLocked(t.unpack.waiting[0])
-		t.unpack.waiting = t.unpack.waiting[1:]
 	}
 }
 
@@ -245,7 +140,7 @@ func (t *Tailer) readWaiting() bool {
 		return true
 	}
 	for _, p := range t.surveyedPacked() {
-		if p.waits {
+		if p.held {
 			t.advance(p)
 		}
 	}
@@ -357,7 +252,7 @@ func (d *discovery) tellLost(in *input) {
 		return
 	}
 	for _, p := range in.packed {
-		if p.queued || p.facts == nil && !p.done() || p.err != nil {
+		if p.state().IsPending() || p.err != nil {
 			return
 		}
 	}
@@ -402,16 +297,4 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 	info.Done = true
 	k.info = info.Facts()
 	t.remember(k.file(), k.info)
-}
-
-// isCut reports whether a file is a compressed one that breaks off.
-func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
-
-// sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
-// the size that the inspection found.
-func (k *known) sizeAt(st inode.Status) int64 {
-	if info := k.info.Info(); info.Packed.Size > 0 {
-		return info.Size
-	}
-	return st.Size
 }

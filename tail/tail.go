@@ -17,6 +17,7 @@ import (
 
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/recent"
@@ -134,16 +135,16 @@ type Tailer struct {
 
 	mu sync.Mutex // guards what follows
 	registry
-	turns    turns
-	looks    looks
-	fds      descriptors
-	scans    scans
-	news     news
-	surveys  surveys
-	unpack   unpacking
-	lates    []*known // with what was read last before they were truncated, the oldest first
-	reload   reload
-	finished chan struct{} // Once: every reader has come to its end, see noteEnd
+	turns     turns
+	looks     looks
+	fds       descriptors
+	scans     scans
+	news      news
+	surveys   surveys
+	unpacking archive.Places[*reader]
+	lates     []*known // with what was read last before they were truncated, the oldest first
+	reload    reload
+	finished  chan struct{} // Once: every reader has come to its end, see noteEnd
 }
 
 // registry holds the inputs and their files.

@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/archive"
 )
 
 // gatedJournal takes no file before its gate is open.
@@ -109,7 +110,7 @@ func TestPackedAndKilled(t *testing.T) {
 	w.in().Paths[0] = w.path("*.gz")
 	s := newScript(w)
 	var want []string
-	const files = 2*mostUnpacking + 1
+	const files = 2*archive.MostUnpacking + 1
 	for i := range files {
 		name := fmt.Sprintf("%d.log", i)
 		want = append(want, fmt.Sprintf("line of %d", i))

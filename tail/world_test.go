@@ -397,7 +397,7 @@ func (t *Tailer) undecided() bool {
 	}
 	for _, in := range t.inputs {
 		for _, p := range in.packed {
-			if p.facts == nil && p.err == nil && !p.done() {
+			if p.err == nil && p.state().IsPending() {
 				return true
 			}
 		}
