@@ -98,7 +98,7 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	p.is.Barred = gone && (never || in.Excludes(path))
 	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
 		p.want(first)
-		in.behind[st.Node] = stray{path, first}
+		in.behind[st.Node] = stray{path, first, st.Node}
 		if in.byNode.get(st.Node) == nil && !p.is.Barred && !in.Reads(path) {
 			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}

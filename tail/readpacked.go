@@ -2,19 +2,12 @@ package tail
 
 import (
 	"cmp"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"time"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
-	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/survey"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -145,136 +138,6 @@ func (t *Tailer) readWaiting() bool {
 		}
 	}
 	return t.isBusy()
-}
-
-// findPacked looks beside files that disappeared before they were read to their end for compressed
-// copies, which no pattern need match, and at those that were rotated after a file that was read
-// (behind). It forgets lost files that need no more looking for.
-func (d *discovery) findPacked(in *input) {
-	d.mu.Lock()
-	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
-		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
-			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy
-	})
-	infos := make([]record.FileInfo, len(in.lost))
-	for i, k := range in.lost {
-		infos[i] = k.info.Info()
-	}
-	behind := maps.Clone(in.behind)
-	d.mu.Unlock()
-	var strays []stray
-	for n, s := range behind {
-		info := record.FileInfo{Path: s.path, Dev: n.Dev, Inode: n.Ino, Birth: n.Birth}
-		if path := in.whereIs(rotated{info: info}); path != "" {
-			strays = append(strays, stray{path, s.first})
-		} else if finder.Shut([]string{s.path}) == nil {
-			d.mu.Lock()
-			if k := in.doubted(n); k != nil {
-				in.lost = append(in.lost, k) // for the log
-			}
-			delete(in.behind, n)
-			d.mu.Unlock()
-		}
-	}
-	for _, path := range in.folders.packedBeside(infos...) {
-		strays = append(strays, stray{path, path})
-	}
-	for _, s := range strays {
-		st, err := inode.At(s.path)
-		if err != nil || !st.IsRegular() {
-			continue
-		}
-		busy := false
-		d.locked(func() {
-			busy = in.readers.Get(st.Node) != nil || in.packed[st.Node] != nil && in.packed[st.Node].scan == d.scans.no
-		})
-		if !busy {
-			d.meetStray(in, s)
-		}
-	}
-	d.tellLost(in)
-}
-
-// stray is a compressed file that no pattern matches. first is as in adopt.
-type stray struct{ path, first string }
-
-// meetStray handles a stray if it is compressed by its first bytes.
-func (d *discovery) meetStray(in *input, s stray) {
-	f, st, err := inode.Open(s.path)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	var b [4]byte
-	n, _ := f.ReadAt(b[:], 0)
-	if how := archive.KindOf(b[:n]); how > archive.Unknown {
-		d.meetPacked(in, s.path, f, st, how, s.first)
-	}
-}
-
-// packedBeside returns the compressed files whose names show that they may be copies of the given
-// files, in the folders where those were, and in those to which rotation may move files.
-func (x *folders) packedBeside(infos ...record.FileInfo) (found []string) {
-	were, near := make(map[string][]record.FileInfo), make(map[string][]record.FileInfo)
-	for _, info := range infos {
-		var dirs []string
-		for _, path := range append(info.Paths(), info.First) {
-			if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
-				dirs = append(dirs, dir)
-				were[dir] = append(were[dir], info)
-			}
-		}
-	}
-	for dir, all := range were {
-		for _, folder := range append(x.Near(dir), dir) {
-			near[folder] = append(near[folder], all...)
-		}
-	}
-	for dir, all := range near {
-		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			if rotation.IsPacked(path) && e.Type().IsRegular() &&
-				slices.ContainsFunc(all, func(i record.FileInfo) bool { return compare.IsOfStem(path, i) }) {
-				found = append(found, path)
-			}
-		}
-	}
-	return found
-}
-
-// tellLost logs the files that disappeared and of which no copy was found, after all
-// compressed files were inspected.
-func (d *discovery) tellLost(in *input) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.surveys.compared {
-		return
-	}
-	for _, p := range in.packed {
-		if p.state().IsPending() || p.err != nil {
-			return
-		}
-	}
-	for _, k := range in.lost {
-		if k.toldLost || k.reader != nil || !k.truncated.IsZero() {
-			continue // the loss by a truncation was counted then
-		}
-		k.own().toldLost = true
-		info := k.info.Info()
-		if info.Doubted != 0 {
-			d.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
-			continue
-		}
-		left := info.Size - k.position
-		if left <= 0 {
-			d.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
-			continue
-		}
-		d.abandoned(k.file(), k.position, left)
-		d.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
-			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
-	}
 }
 
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be
