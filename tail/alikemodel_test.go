@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/rotation"
 )
 
@@ -447,6 +448,15 @@ func (m *alike) finish() {
 		for _, says := range []string{"is read from its start as a file of its own file=", "it is read under its new path file="} {
 			if _, about, found := strings.Cut(line, says); found {
 				path, _, _ := strings.Cut(about, " ")
+				maps.Copy(named, m.layAt(path))
+			}
+		}
+		if _, about, found := strings.Cut(line, "while it was not being read, reading it from the start file="); found {
+			var path string
+			var offset int
+			_, err := fmt.Sscanf(about, "%s offset=%d", &path, &offset)
+			must(m.t, err)
+			if offset < fingerprint.HeadLens[len(fingerprint.HeadLens)-1] { // its copies are not recognized
 				maps.Copy(named, m.layAt(path))
 			}
 		}
