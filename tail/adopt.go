@@ -165,7 +165,7 @@ func (d *discovery) readAnew(r *reader, k *known, st inode.Status) {
 	in := r.in
 	in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 	d.start(r, in.nextOf(k.file()), newKnown())
-	d.remember(r.file, r.k.info) // what was known by this file may be known by its copy now
+	d.rememberSoon(r.file, r.k.info) // what was known by this file may be known by its copy now
 }
 
 // tellAlike logs that a file is read from its start although it begins like the file like, which was
@@ -220,12 +220,12 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.advance(r.size, mark)
 		r.skips = nil
 		r.info.Done, r.info.Size = true, r.size
-		t.remember(k.file(), r.info.Facts())
+		t.rememberSoon(k.file(), r.info.Facts())
 	}
 	if moved { // noted now: if the agent stops before the first turn of r, the next start finds the file by this entry
 		t.apply(r, tracker.Moved{})
 		r.info.Size = r.size
-		t.remember(k.file(), r.info.Facts())
+		t.rememberSoon(k.file(), r.info.Facts())
 		t.forgetEmpty(r, k.file())
 	}
 	if d := r.in.doubted(inode.Of(r.info)); d != nil && d != k {
@@ -283,7 +283,7 @@ func (t *Tailer) passOver(r *reader, size int64) {
 		r.info.Head = head
 	}
 	r.in.describe(r.k, r.info)
-	t.remember(r.file, r.k.info)
+	t.rememberSoon(r.file, r.k.info)
 }
 
 // start makes r the reader of the generation f, of which k is known, and queues it for its first

@@ -159,5 +159,5 @@ func (t *Tailer) loseBarred(p *packed, k *known) {
 	}
 	info.Done = true
 	k.info = info.Facts()
-	t.remember(k.file(), k.info)
+	t.rememberSoon(k.file(), k.info)
 }

@@ -37,7 +37,7 @@ type State struct {
 // Positions remembers files and how far they are safe.
 type Positions interface {
 	Files(input string) iter.Seq[State]
-	// Found is Register for a file of which nothing was read yet. It does not wait.
+	// Found and Forget do not wait until the journal has it; what is told later comes behind it.
 	Found(f record.File, info record.Facts) error
 	Register(f record.File, info record.Facts) error
 	Skip(f record.File, span record.Span, mark record.Mark) error
@@ -276,9 +276,12 @@ func (t *Tailer) Resting() bool {
 	return true
 }
 
-// remember, forget and skip hand things to the journal. That it cannot write is for the journal to
-// tell: it keeps what it was told, and delivery goes on.
+// remember, rememberSoon, forget and skip hand things to the journal. That it cannot write is for the
+// journal to tell: it keeps what it was told, and delivery goes on. Only rememberSoon and forget do not
+// wait for the disk: those who hold mu must use them.
 func (t *Tailer) remember(f record.File, info record.Facts) { _ = t.o.Positions.Register(f, info) }
+
+func (t *Tailer) rememberSoon(f record.File, info record.Facts) { _ = t.o.Positions.Found(f, info) }
 
 func (t *Tailer) forget(f record.File) { _ = t.o.Positions.Forget(f) }
 

@@ -139,6 +139,44 @@ func TestStalledDisk(t *testing.T) {
 	})
 }
 
+// TestFoundDoesNotWait: Found and Forget return while the disk hangs, and take effect behind what was told
+// before.
+func TestFoundDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var hang atomic.Bool
+		thaw := make(chan struct{})
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if hang.Load() && op.Kind == "write" {
+				<-thaw
+			}
+			return faultfs.Verdict{}
+		}
+		j, _, err := Open("/state/journal", testConfig, testOptions(fs))
+		must(t, err)
+		f, g := file1(1), file1(2)
+		was, is := record.FileInfo{Path: "/was"}.Facts(), record.FileInfo{Path: "/is"}.Facts()
+		must(t, j.Register(g, was))
+		hang.Store(true)
+		go func() { _ = j.Register(f, was) }()
+		synctest.Wait()
+		start := time.Now()
+		must(t, j.Found(f, is))
+		must(t, j.Forget(g))
+		if took := time.Since(start); took > 0 {
+			t.Errorf("they took %v", took)
+		}
+		hang.Store(false)
+		close(thaw)
+		synctest.Wait()
+		st, _ := j.State(f)
+		if _, known := j.State(g); st.Info != is || known {
+			t.Errorf("%v is known, and the forgotten file: %v", st.Info.Info(), known)
+		}
+		must(t, j.Close())
+	})
+}
+
 // A long stall is kept within a bound of memory; what was above it is in the
 // next snapshot, and one snapshot is enough.
 func TestLongStall(t *testing.T) {

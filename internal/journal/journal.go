@@ -237,23 +237,16 @@ func (j *Journal) Register(f record.File, info record.Facts) error {
 	return j.tell(&Entry{Kind: FileSeen, File: f, Info: info})
 }
 
-// Found records a file of which nothing was read yet. Unlike Register it does not wait until that is
-// written: what is told later is written behind it. The error is ErrClosed.
+// Found is Register for callers that must not wait until the entry is written: what is told later is
+// written behind it. The error is ErrClosed.
 func (j *Journal) Found(f record.File, info record.Facts) error {
-	e := &Entry{Kind: FileSeen, File: f, Info: info, At: j.o.Now()}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.disk.Closed() {
-		return ErrClosed
-	}
-	j.state.apply(e)
-	j.noteApplied(e)
-	return nil
+	return j.later(&Entry{Kind: FileSeen, File: f, Info: info})
 }
 
-// Forget removes all that is known of a file.
+// Forget removes all that is known of a file. It does not wait until that is written, as Found. The error
+// is ErrClosed.
 func (j *Journal) Forget(f record.File) error {
-	return j.tell(&Entry{Kind: Forget, File: f})
+	return j.later(&Entry{Kind: Forget, File: f})
 }
 
 // Skip records that nothing has to be sent of a range of a file, so that its checkpoint may pass the

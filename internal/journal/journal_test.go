@@ -199,6 +199,7 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 		t.Errorf("after a kill: %+v, want not clean and nothing damaged", rec)
 	}
 	must(t, j.Forget(g))
+	must(t, j.Sync()) // Forget does not wait
 	if _, ok := j.State(g); ok {
 		t.Error("a forgotten file is known")
 	}

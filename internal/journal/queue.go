@@ -39,6 +39,24 @@ func (j *Journal) tell(e *Entry) error {
 	return j.submit(&op{entry: e, frame: f, done: make(chan struct{})})
 }
 
+// later queues an entry that changes the state once it is written, and does not wait for that. The
+// error is ErrClosed.
+func (j *Journal) later(e *Entry) error {
+	e.At = j.o.Now()
+	o := &op{entry: e, frame: e.frame()}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.disk.Closed() {
+		return ErrClosed
+	}
+	bad := j.badDisk() != nil
+	if j.enqueue(o, bad); bad {
+		j.apply(o)
+	}
+	j.disk.Wake()
+	return nil
+}
+
 // note queues an entry that does not change the state, and does not wait until it is written. The
 // error is ErrClosed.
 func (j *Journal) note(e *Entry) error {
