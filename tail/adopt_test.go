@@ -22,7 +22,7 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	f, st, err := inode.Open(w.path("b.log"))
 	must(t, err)
 	w.tailer.find.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, "")
-	for _, s := range w.j.Files("in") {
+	for _, s := range w.remembered() {
 		if s.Info.Info().Path != w.path("b.log") || s.Position != 2100 {
 			t.Errorf("the journal has %s, read to %d", s.Info.Info().Path, s.Position)
 		}
@@ -43,7 +43,7 @@ func TestCopySeenWhileEmpty(t *testing.T) {
 	w.look()
 	must(t, os.WriteFile(w.path("b.log"), nil, 0o644))
 	w.look()
-	if n := len(w.j.Files("in")); n != 2 {
+	if n := len(w.remembered()); n != 2 {
 		t.Fatalf("the journal knows %d files", n)
 	}
 	must(t, os.WriteFile(w.path("b.log"), text, 0o644))
@@ -53,7 +53,7 @@ func TestCopySeenWhileEmpty(t *testing.T) {
 	st, err := inode.At(w.path("b.log"))
 	must(t, err)
 	n := 0
-	for _, s := range w.j.Files("in") {
+	for _, s := range w.remembered() {
 		if s.Info.Info().Inode == st.Ino {
 			n++
 		}

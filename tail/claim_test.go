@@ -50,7 +50,7 @@ func cutWorldOf(t *testing.T, fill func(*world), left func(w *world, j *journal.
 // onlyFile expects that the journal knows one file, by its id, and returns it.
 func (w *world) onlyFile(id record.FileID) (last journal.FileState) {
 	w.t.Helper()
-	for _, s := range w.j.Files("in") {
+	for _, s := range w.remembered() {
 		if s.File.ID != id || s.Info.Info().Path != w.path("a.log") {
 			w.t.Errorf("the journal knows %v at %q, want only %v", s.File, s.Info.Info().Path, id)
 		}
@@ -110,7 +110,7 @@ func TestFileIsClaimedByItsID(t *testing.T) {
 		w.start()
 		w.look()
 		w.expect("in", "other")
-		for _, s := range w.j.Files("in") {
+		for _, s := range w.remembered() {
 			if s.File.ID != id {
 				t.Errorf("the journal knows %v, want generations of %v", s.File, id)
 			}

@@ -65,7 +65,7 @@ func TestRotatedFilesAreForgotten(t *testing.T) {
 	if n := in.known.Len() + in.byNode.now.Len() + len(in.byNode.former) + in.readers.Len() + in.heads.Len() + w.tailer.byPath.Len(); n > 6 {
 		t.Errorf("%d entries are left of one file", n)
 	}
-	if files := w.j.Files("in"); len(files) != 1 {
+	if files := w.remembered(); len(files) != 1 {
 		t.Errorf("the journal has %d files: %v", len(files), files)
 	}
 	appendTo(t, w.path("kept.log"), "more\n")

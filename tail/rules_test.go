@@ -67,7 +67,7 @@ func (w *world) position(name string) int64 {
 	w.t.Helper()
 	w.start()
 	defer w.shut()
-	for _, s := range w.j.Files("in") {
+	for _, s := range w.remembered() {
 		if s.Info.Info().Path == w.path(name) {
 			return s.Position
 		}

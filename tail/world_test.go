@@ -192,6 +192,13 @@ func (w *world) openJournal() (*journal.Journal, *journal.Recovery, error) {
 	return journal.Open(w.state, journal.DefaultConfig(), o)
 }
 
+// remembered is what the journal knows, once it has all that it was told.
+func (w *world) remembered() []journal.FileState {
+	w.t.Helper()
+	must(w.t, w.j.Sync())
+	return w.j.Files("in")
+}
+
 // inMemory puts the journal on a disk in memory, which is faster than a real one and
 // can lose what was not synced.
 func (w *world) inMemory() { w.state, w.disk = "/state/journal", faultfs.New("/state") }
