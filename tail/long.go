@@ -228,17 +228,21 @@ func (w *worker) endParts(r *reader) (after, error) {
 		message = fmt.Sprintf("%d bytes of a message that is longer than max_record_size allows (%d) with those in the file %s this one",
 			size, r.in.MaxRecordSize, p.beside)
 	}
-	if err := w.rejectLong(r, p.runs[0].Start, head, size, message); err != nil {
-		return idle, err
-	}
-	for _, run := range slices.Backward(p.runs) { // the first one last: until then the checkpoint stays before it
+	var skips []record.Extent
+	for _, run := range p.runs {
 		mark, err := fingerprint.MarkAt(r.src(), run.End)
 		if err != nil {
 			return idle, err
 		}
-		w.t.skip(r.file, run, mark)
-		r.skips = append(slices.Clip(r.skips), record.Extent{File: r.file, Span: run, Mark: mark})
+		skips = append(skips, record.Extent{File: r.file, Span: run, Mark: mark})
 	}
+	if err := w.rejectLong(r, p.runs[0].Start, head, size, message); err != nil {
+		return idle, err
+	}
+	for _, x := range slices.Backward(skips) { // the first one last: until then the checkpoint stays before it
+		w.t.skip(x.File, x.Span, x.Mark)
+	}
+	r.skips = append(slices.Clip(r.skips), skips...)
 	slices.SortFunc(r.skips, func(a, b record.Extent) int { return cmp.Compare(a.Start, b.Start) })
 	r.forgetRecord()
 	return again, nil
