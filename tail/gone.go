@@ -196,6 +196,7 @@ func (t *Tailer) abandon(r *reader) {
 	if unread == 0 {
 		return // all of it was read, and only has to become safe
 	}
+	r.k.own().toldLost = true
 	t.abandoned(r.k.file(), r.k.position, unread)
 	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path(),
 		"id", r.k.id.String(), "offset", r.k.position, "end", end, "bytes", unread,

@@ -172,6 +172,10 @@ func TestPinnedGrows(t *testing.T) {
 	if n := w.boxed.logged("ERROR", "max_pinned_deleted", "input=in", "a.log", "offset=0", "end=138", "fix="); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
+	w.tailer.locked(func() { w.tailer.inputs[0].unsought = true }) // as after a reload
+	scan()
+	scan()
+	s.run("counter abandoned 138")
 }
 
 // TestDeletedIsHeld: a descriptor that is the only way to a file is not given
