@@ -6,6 +6,7 @@ import (
 
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/notices"
+	"kusto-agent/tail/internal/survey"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -116,10 +117,15 @@ func (d *discovery) remind(in *input) {
 	in.recall(d.o.Positions.Files(in.Name))
 }
 
-// regroup makes the readers of an input use its new settings, from their next turn on. They leave
-// files that are not the input's any more; one that was rotated or deleted is read to its end all
-// the same. The caller holds mu.
+// regroup makes the readers of an input use its new settings, from their next turn on, and compressed
+// files that wait for a reader. They leave files that are not the input's any more; one that was rotated
+// or deleted is read to its end all the same. The caller holds mu.
 func (d *discovery) regroup(in *input) {
+	for n, p := range in.packed {
+		if p.in = in; p.is.Claim == survey.Matched && !in.Reads(p.path) {
+			delete(in.packed, n)
+		}
+	}
 	for r := range in.readers.All() {
 		if r.in == in && r.life.Wish() == tracker.Keep {
 			continue
@@ -138,6 +144,8 @@ func (d *discovery) dismiss(name string, in *input) {
 	for n := range in.suspect {
 		d.endSuspicion(in, n, nil)
 	}
+	clear(in.packed) // an inspection that is under way leads to no reader
+	clear(in.behind)
 	for r := range in.readers.All() {
 		d.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"kusto-agent/internal/units"
 )
 
 // A file that waits for room of one route does not wait for it when its input goes
@@ -43,6 +46,44 @@ func TestDeletedFileIsLetGo(t *testing.T) {
 		logged 1 "deleted file closed before its end"
 		logged 1 "file closed, its input no longer matches it; its checkpoint is kept" b.log
 	`)
+}
+
+// TestInspectionOutlivesItsInput: an inspection that ends after its input was removed, or does not match
+// the file any more, starts no reader.
+func TestInspectionOutlivesItsInput(t *testing.T) {
+	for _, by := range []string{"it was removed", "it matches others"} {
+		w := newWorld(t)
+		w.addInput("other", "*.txt")
+		w.inputs[0].Paths[0] = w.path("*.gz")
+		w.inputs[0].RotateQuiet = units.Duration(time.Millisecond)
+		s := newScript(w)
+		w.unlooked = true
+		must(t, s.write(os.O_APPEND, "a.log", "one\n"))
+		must(t, s.pack("a.log", ".gz"))
+		w.start()
+		var queued *packed
+		w.look()
+		w.await("a file to inspect", func() bool {
+			if len(w.tailer.surveys.queue) > 0 {
+				queued = w.tailer.surveys.queue[0]
+			}
+			return queued != nil
+		})
+		x, err := w.tailer.lookThrough(t.Context(), queued, queued.path)
+		if by == "it was removed" {
+			w.inputs = w.inputs[1:]
+		} else {
+			w.inputs[0].Paths = []string{w.path("*.none")}
+		}
+		w.reload()
+		w.tailer.surveyed(queued, x, err)
+		w.await("no reader", func() bool { return queued.in.readers.Len() == 0 })
+		w.look()
+		if got := w.boxed.take("in"); len(got) > 0 {
+			t.Errorf("%s: %q is sent", by, got)
+		}
+		w.halt()
+	}
 }
 
 // What is wrong with new inputs is told before anything changes, and a change that
