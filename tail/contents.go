@@ -24,7 +24,8 @@ type contents struct {
 	end  record.Mark // of its size; 0: not known
 
 	reached int64     // offset of its reader when it was last seen to move
-	moved   time.Time // when that was; guarded by Tailer.mu
+	moved   time.Time // when that was; guarded by Tailer.mu, as waits
+	waits   bool      // it is to ask again for a place to unpack in, at a time
 }
 
 // Close closes the file too.
@@ -150,8 +151,14 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	if from != nil {
 		from.z.Free()
 	}
-	if !may {
-		time.AfterFunc(stalledAfter, func() { t.ready(r) })
+	if z := r.z; !may && !z.waits {
+		z.waits = true
+		time.AfterFunc(stalledAfter, func() {
+			t.locked(func() {
+				z.waits = false
+				t.readyLocked(r)
+			})
+		})
 	}
 	return may
 }

@@ -46,6 +46,7 @@ type packed struct {
 	is     survey.File    // but for what changes by itself, see state
 	facts  *archive.Facts // nil: it was not looked through
 	err    error          // why it is not being read
+	failed time.Time      // when it could not be inspected; zero: it could, or that was not tried
 	held   bool           // its content is being read in another file
 }
 
@@ -135,6 +136,9 @@ func (p *packed) state() survey.File {
 	f := p.is
 	f.Quiet, f.Past = p.quiet(), p.past()
 	f.Cut = p.facts != nil && p.facts.Cut != nil
+	if !p.failed.IsZero() {
+		f.Failed = max(time.Since(p.failed), 1)
+	}
 	return f
 }
 
@@ -270,8 +274,9 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 			t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
 			path := p.path
 			t.mu.Unlock()
-			x, err := t.lookThrough(ctx, p, path)
-			t.surveyed(p, x, err)
+			if x, err := t.lookThrough(ctx, p, path); ctx.Err() == nil {
+				t.surveyed(p, x, err)
+			}
 		}
 	}
 }
@@ -311,7 +316,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	case errors.Is(err, archive.ErrChanged) && !t.o.Once, errors.Is(err, os.ErrNotExist):
 		t.rescanSoon()
 	case err != nil:
-		p.err = fmt.Errorf("look through compressed file: %w", err)
+		p.err, p.failed = fmt.Errorf("look through compressed file: %w", err), time.Now()
 	case p.in.packed[p.st.Node] == p:
 		t.advance(p)
 	}

@@ -158,7 +158,7 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	}
 	defer t.endTurn(r.stream, r, next)
 	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.offset, Moved: moved})
-	if next != closed && !t.spareOthers() {
+	if goesOn := r.z != nil && next == again; next != closed && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
 		t.closeIdle(r)
 		if r.carry != nil {
 			t.closeIdle(r.carry.from)

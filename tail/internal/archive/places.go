@@ -32,8 +32,9 @@ func (p *Places[R]) Take(r R, stalled func(R) bool) (has bool, from R) {
 }
 
 // Leave takes the place of r away, if it has one, and returns the reader that has waited longest and may
-// ask again. The zero reader: none does.
+// ask again. The zero reader: none does. r itself waits no more.
 func (p *Places[R]) Leave(r R) (next R) {
+	p.waiting = slices.DeleteFunc(p.waiting, func(o R) bool { return o == r })
 	i := slices.Index(p.taken, r)
 	if i < 0 {
 		return next

@@ -27,12 +27,14 @@ func TestPlaces(t *testing.T) {
 	take(11, false, 0)
 	take(10, false, 0)
 	leave(12, 0) // it has none
+	take(13, false, 0)
+	leave(13, 0) // it is closed while it waits
 	stalled = 2
 	take(11, true, 2)
 	take(2, false, 0) // it waits like any other
 	leave(1, 10)
 	take(10, true, 0)
-	leave(3, 2)
+	leave(3, 2) // and not 13
 	leave(4, 0)
 	leave(10, 0)
 	leave(11, 0)

@@ -51,6 +51,7 @@ type File struct {
 	Barred bool          // what is in it is not to be read: exclude, or compressed: never
 	Cut    bool          // the inspection found that it breaks off
 	Quiet  time.Duration // for how long it has not changed
+	Failed time.Duration // since when it could not be inspected; 0: that was not tried, or it could
 }
 
 // Run says how files are read.
@@ -63,6 +64,9 @@ type Run struct {
 // cutAfter is how many times rotate_quiet a file that breaks off has to be quiet before nobody is
 // expected to go on with it.
 const cutAfter = 10
+
+// retryAfter is how long after a failed inspection comes another: it may have read gigabytes.
+const retryAfter = time.Minute
 
 // Step is what is done next with a file.
 type Step uint8
@@ -95,9 +99,12 @@ func (f File) Next(r Run) (Step, time.Duration) {
 	return f.inspect(r)
 }
 
-// inspect is Inspect once the file is quiet.
+// inspect is Inspect once the file is quiet, and the last attempt is not just over.
 func (f File) inspect(r Run) (Step, time.Duration) {
-	if wait := r.RotateQuiet - f.Quiet; wait > 0 && !r.Once {
+	switch wait := r.RotateQuiet - f.Quiet; {
+	case f.Failed > 0 && f.Failed < retryAfter:
+		return Await, retryAfter - f.Failed
+	case wait > 0 && !r.Once:
 		return Await, wait
 	}
 	return Inspect, 0
