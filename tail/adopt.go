@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
@@ -27,7 +27,7 @@ func (d *discovery) adopt(in *input, path, first string) {
 		err = notices.ErrOwn
 	}
 	if err == nil {
-		if how := in.packing(f, path); how != archive.Plain {
+		if how := in.packing(f, path); how != compressed.Plain {
 			d.meetPacked(in, path, f, st, how, first)
 			f.Close()
 			return

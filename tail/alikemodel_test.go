@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/units"
 	"kusto-agent/tail/internal/fingerprint"
-	"kusto-agent/tail/internal/rotation"
 )
 
 // alikeSeeds are those that once found something.
@@ -368,7 +368,7 @@ func (m *alike) wake() {
 	if m.n%4 == 0 { // a run to the end of all files comes between
 		m.boxed.note("> once")
 		for _, path := range m.unreadOnce() {
-			if !rotation.IsPacked(path) { // else it may be a copy, and what is missing is seen in the end
+			if !compressed.IsNamed(path) { // else it may be a copy, and what is missing is seen in the end
 				m.t.Errorf("a run --once did not read %s", path)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
@@ -47,10 +48,8 @@ func (r *reader) src() io.ReaderAt {
 // the length of the content, or archive.UnknownSize. The source reads from f and closes it. If f is
 // no longer compressed, the source is f itself.
 func unpacked(f *os.File, st inode.Status, size int64) reread.Source {
-	var b [4]byte
-	n, _ := f.ReadAt(b[:], 0)
-	how := archive.KindOf(b[:n])
-	if how <= archive.Unknown {
+	how, _, _ := compressed.KindAt(f)
+	if !how.IsKnown() {
 		return f // it was replaced: what is there does not fit
 	}
 	z := &contents{Source: archive.NewSource(how, st.Size, size), f: f, file: record.Packed{Size: st.Size, Mtime: st.Mtime}}

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
@@ -171,7 +171,7 @@ func (c *candidate) stands() bool {
 // is inspected at its path.
 func (t *Tailer) mayBeCopy(r *reader, st inode.Status) bool {
 	r.empty = false
-	packed := r.in.packing(r.f, r.path()) != archive.Plain
+	packed := r.in.packing(r.f, r.path()) != compressed.Plain
 	m := match{is: identity.Undecided}
 	if !packed {
 		m = t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/units"
 	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/rotation"
 )
 
 // unreadOnce runs a tailer to its end and returns the paths of the input in whose files
@@ -43,7 +43,7 @@ func (w *world) unreadOnce() (unread []string) {
 			}
 		}
 	}
-	if slices.ContainsFunc(unread, func(path string) bool { return !rotation.IsPacked(path) }) && !refused { // a compressed copy has no position
+	if slices.ContainsFunc(unread, func(path string) bool { return !compressed.IsNamed(path) }) && !refused { // a compressed copy has no position
 		w.t.Errorf("nothing is told of what was not read: %q", unread)
 	}
 	return unread

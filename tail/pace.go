@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -60,7 +60,7 @@ const crowd = 2000
 func (t *Tailer) freshName(path string) {
 	t.mu.Lock()
 	live := func(r *reader) bool { return !r.life.IsMissing() }
-	slow := t.files() >= t.news.crowd && !rotation.IsPacked(path)
+	slow := t.files() >= t.news.crowd && !compressed.IsNamed(path)
 	if (slow || some(t.byPath.Get(path), live)) && len(t.news.fresh) < atOnce {
 		t.news.fresh = append(t.news.fresh, path)
 	}

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/survey"
 )
 
@@ -38,7 +37,7 @@ type packed struct {
 	first  string // as in adopt; that of the sighting that knew it best
 	real   string // where the path leads
 	st     inode.Status
-	how    archive.Kind
+	how    compressed.Kind
 	handle string
 	since  time.Time      // unchanged
 	old    bool           // the input had not been seen before, so start_at has a say
@@ -53,19 +52,17 @@ type packed struct {
 // packing returns how an open file is compressed, by its first bytes. One that is too short to tell
 // counts as compressed only by its name. With compressed: never, a compressed name makes it so, so
 // that none is read as plain text.
-func (in *input) packing(f *os.File, path string) archive.Kind {
-	var b [4]byte
-	n, err := f.ReadAt(b[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return archive.Plain // the error comes again, and is logged, when the file is read
+func (in *input) packing(f *os.File, path string) compressed.Kind {
+	how, n, err := compressed.KindAt(f)
+	if err != nil {
+		return compressed.Plain // the error comes again, and is logged, when the file is read
 	}
-	how := archive.KindOf(b[:n])
-	named := rotation.IsPacked(path)
+	named := compressed.IsNamed(path)
 	switch {
-	case in.Compressed == "never" && !named, how == archive.Unknown && !named && n < 2:
-		return archive.Plain
-	case how == archive.Plain && in.Compressed == "never":
-		return archive.Unknown // which is not read
+	case in.Compressed == "never" && !named, how == compressed.Unknown && !named && n < 2:
+		return compressed.Plain
+	case how == compressed.Plain && in.Compressed == "never":
+		return compressed.Unknown // which is not read
 	}
 	return how
 }
@@ -73,12 +70,12 @@ func (in *input) packing(f *os.File, path string) archive.Kind {
 // meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
 // advance). f stays the caller's. first is as in adopt: with compressed: never a file is noted only if no
 // pattern matches its path, to find out whether unread bytes of another file are lost in it.
-func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Status, how archive.Kind, first string) {
+func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Status, how compressed.Kind, first string) {
 	never, gone := in.Compressed == "never", first != ""
-	if how == archive.Unknown && !never && time.Since(time.Unix(0, st.Ctime)) < finder.ActiveFor {
+	if how == compressed.Unknown && !never && time.Since(time.Unix(0, st.Ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), d.rescanSoon) // its beginning is still to come
 	}
-	if how == archive.Unknown || never && !gone {
+	if how == compressed.Unknown || never && !gone {
 		return
 	}
 	handle, real := inode.Handle(f), d.leads(path, st.Node)

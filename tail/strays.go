@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/rotation"
 )
 
 // findPacked looks beside files that disappeared before they were read to their end for compressed
@@ -91,9 +90,7 @@ func (d *discovery) meetStray(in *input, s stray) {
 		return
 	}
 	defer f.Close()
-	var b [4]byte
-	n, _ := f.ReadAt(b[:], 0)
-	if how := archive.KindOf(b[:n]); how > archive.Unknown {
+	if how, _, _ := compressed.KindAt(f); how.IsKnown() {
 		d.meetPacked(in, s.path, f, st, how, s.first)
 	}
 }
@@ -120,7 +117,7 @@ func (x *folders) packedBeside(infos ...record.FileInfo) (found []string) {
 		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
-			if rotation.IsPacked(path) && e.Type().IsRegular() &&
+			if compressed.IsNamed(path) && e.Type().IsRegular() &&
 				slices.ContainsFunc(all, func(i record.FileInfo) bool { return compare.IsOfStem(path, i) }) {
 				found = append(found, path)
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/tail/internal/rotation"
+	"kusto-agent/internal/compressed"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -255,7 +255,7 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 // holds Tailer.mu.
 func (in *input) isPackedBetween(o, r *reader) bool {
 	isOne := func(path string, mtime int64) bool {
-		return o.shown.mtime < mtime && mtime <= r.info.Birth && homeOf(rotation.Plain(path)) == r.stream.home
+		return o.shown.mtime < mtime && mtime <= r.info.Birth && homeOf(compressed.Bare(path)) == r.stream.home
 	}
 	for _, p := range in.packed {
 		if isOne(p.path, p.st.Mtime) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/record"
@@ -184,8 +185,12 @@ func formatOf(pattern string) (found record.Format, ok bool) {
 // without one of compression (.gz, .zst). It can be a pattern itself, such as .{json,jsonl}.
 func extension(pattern string) string {
 	name := path.Base(pattern)
-	for _, packed := range []string{".gz", ".zst", "{,.gz}", "{,.zst}", "{,.gz,.zst}"} {
-		if inner, is := strings.CutSuffix(name, packed); is {
+	ends := []string{"{," + strings.Join(compressed.Extensions, ",") + "}"}
+	for _, end := range compressed.Extensions {
+		ends = append(ends, end, "{,"+end+"}")
+	}
+	for _, end := range ends {
+		if inner, is := strings.CutSuffix(name, end); is {
 			return path.Ext(inner)
 		}
 	}

@@ -55,6 +55,7 @@ var rules = map[string][]string{
 	"internal/check":  {"internal/config", "internal/console", "internal/endpoint", "internal/pipeline", "internal/telemetry", "internal/schema", "internal/kusto", "internal/kusto/wire", "internal/quarantine", "tail"},
 
 	"internal/async":      {},
+	"internal/compressed": {},
 	"internal/footprint":  {},
 	"internal/diskwriter": {},
 	"internal/durable":    {},

@@ -1,10 +1,7 @@
 package initconfig
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"github.com/klauspost/compress/zstd"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/format"
@@ -54,22 +51,11 @@ func beginningOf(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	r := bufio.NewReader(f)
-	start, _ := r.Peek(4)
-	var from io.Reader = r
-	switch {
-	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		if from, err = gzip.NewReader(r); err != nil {
-			return nil, err
-		}
-	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			return nil, err
-		}
-		defer z.Close()
-		from = z
+	from, done, err := compressed.Reader(f)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	text, err := io.ReadAll(io.LimitReader(from, most))
 	if len(text) > 0 {
 		err = nil // the part before the damage is enough
@@ -86,7 +72,7 @@ func (c *Answers) pattern() string {
 		return ""
 	}
 	path := config.Absolute(c.Sample)
-	bare := schema.Bare(path)
+	bare := compressed.Bare(path)
 	end := filepath.Ext(bare) + strings.TrimPrefix(path, bare)
 	if filepath.Ext(bare) == "" {
 		return config.EscapePattern(path)
@@ -140,7 +126,7 @@ func (c *Answers) likelyFormat() string {
 	if c.guess.Format != "" {
 		return string(c.guess.Format)
 	}
-	if f, ok := format.ByExtension(filepath.Ext(schema.Bare(c.Path))); ok {
+	if f, ok := format.ByExtension(filepath.Ext(compressed.Bare(c.Path))); ok {
 		return string(f)
 	}
 	return ""
@@ -174,7 +160,7 @@ var ofRotation = regexp.MustCompile(`[-_.]*[0-9][-_.0-9T:]*$`)
 func (c *Answers) likelyTable() string {
 	name := ""
 	if c.Sample != "" {
-		name = filepath.Base(schema.Bare(c.Sample))
+		name = filepath.Base(compressed.Bare(c.Sample))
 	} else if name = filepath.Base(c.Path); strings.ContainsAny(name, "*?[{") {
 		name = filepath.Base(filepath.Dir(c.Path))
 	}

@@ -1,10 +1,8 @@
 package pipeline
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +15,8 @@ import (
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"github.com/klauspost/compress/zstd"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
@@ -127,7 +125,7 @@ const mostTried = 256 << 20
 // Run reads a file, which may be compressed with gzip or zstd, and tries its records. It returns
 // the error that ended the trial; ErrEnough counts as none.
 func (t *Trial) Run(ctx context.Context, file io.Reader) error {
-	r, closing, err := unpacked(file)
+	r, closing, err := compressed.Reader(file)
 	if err != nil {
 		return err
 	}
@@ -337,25 +335,6 @@ func (t *Trial) tell(one *Tried, sent int) error {
 		n.Unchanged++
 	}
 	return t.each(one)
-}
-
-// unpacked returns the content of a file, decompressed if it begins as gzip or zstd do. The
-// caller has to call the function that it returns, to close the decompressor.
-func unpacked(file io.Reader) (io.Reader, func(), error) {
-	r := bufio.NewReader(file)
-	start, _ := r.Peek(4)
-	switch {
-	case bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(r)
-		return z, func() {}, err
-	case bytes.Equal(start, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, z.Close, nil
-	}
-	return r, func() {}, nil
 }
 
 // mostNewest is how many files Newest tells.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 )
@@ -33,7 +34,7 @@ type Guess struct {
 func Look(name string, text []byte) Guess {
 	var g Guess
 	text, g.Encoding = decoded(text)
-	byName, _ := format.ByExtension(path.Ext(Bare(name)))
+	byName, _ := format.ByExtension(path.Ext(compressed.Bare(name)))
 	if bytes.HasPrefix(text, []byte("Obj\x01")) {
 		return Guess{Format: record.Avro}
 	}
@@ -70,16 +71,6 @@ func Look(name string, text []byte) Guess {
 		g.Header = hasHeader(text, rune(spec.Delimiter))
 	}
 	return g
-}
-
-// Bare returns the name of a file without an extension of compression (.gz or .zst).
-func Bare(name string) string {
-	for _, end := range []string{".gz", ".zst"} {
-		if bare, packed := strings.CutSuffix(name, end); packed {
-			return bare
-		}
-	}
-	return name
 }
 
 // decoded returns a text in UTF-8 without its byte order mark. encoding is "utf-16le" or "utf-16be"

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
 )
@@ -48,7 +49,7 @@ func lettersAndLines(n int) []byte {
 
 // sourceOf is what is in a file that holds packed.
 func sourceOf(packed []byte, size int64) *Source {
-	s := NewSource(KindOf(packed), int64(len(packed)), size)
+	s := NewSource(compressed.KindOf(packed), int64(len(packed)), size)
 	s.From(bytes.NewReader(packed))
 	return &s
 }
@@ -57,7 +58,7 @@ func noPlaces([]record.Head) []int64 { return nil }
 
 func surveyBytes(t *testing.T, b []byte) (*Facts, error) {
 	t.Helper()
-	return Inspect(t.Context(), bytes.NewReader(b), KindOf(b), int64(len(b)), noPlaces)
+	return Inspect(t.Context(), bytes.NewReader(b), compressed.KindOf(b), int64(len(b)), noPlaces)
 }
 
 // TestSurvey looks through files that are whole, and through some that are not.
@@ -147,28 +148,6 @@ func TestContents(t *testing.T) {
 	}
 }
 
-func TestPackingOf(t *testing.T) {
-	f := func(b string, want Kind) {
-		t.Helper()
-		if got := KindOf([]byte(b)); got != want {
-			t.Errorf("%q: %d, want %d", b, got, want)
-		}
-	}
-	f("", Unknown)
-	f("\x1f", Unknown)
-	f("\x1f\x8b", Unknown)
-	f("\x1f\x8b\x08\x00", Gzip)
-	f("\x1f\x8b\x09\x00", Plain)
-	f("\x28\xb5\x2f", Unknown)
-	f("\x28\xb5\x2f\xfd", Zstd)
-	f("\x5f\x2a\x4d\x18", Zstd)
-	f("\x5f\x2a\x4d", Unknown)
-	f("(log", Plain)
-	f("{\"a\"", Plain)
-	f("Obj\x01", Plain)
-	f("Post", Plain)
-}
-
 // BenchmarkUnpack is what looking through a file costs, and reading it as a worker
 // does.
 func BenchmarkUnpack(b *testing.B) {
@@ -182,7 +161,7 @@ func BenchmarkUnpack(b *testing.B) {
 		b.Run("survey"+suffix, func(b *testing.B) {
 			b.SetBytes(int64(text.Len()))
 			for b.Loop() {
-				if _, err := Inspect(b.Context(), bytes.NewReader(packed), KindOf(packed), int64(len(packed)), noPlaces); err != nil {
+				if _, err := Inspect(b.Context(), bytes.NewReader(packed), compressed.KindOf(packed), int64(len(packed)), noPlaces); err != nil {
 					b.Fatal(err)
 				}
 			}

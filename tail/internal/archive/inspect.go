@@ -7,6 +7,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/fingerprint"
 )
@@ -30,7 +31,7 @@ const inspectLen = 256 << 10
 // it is compressed. places is called once, when the hashes of the beginning of the content are
 // known, and returns the offsets, in order, at which Inspect takes a mark (a hash of the bytes
 // before the offset).
-func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places func([]record.Head) []int64) (*Facts, error) {
+func Inspect(ctx context.Context, f io.ReaderAt, how compressed.Kind, size int64, places func([]record.Head) []int64) (*Facts, error) {
 	x, err := inspectOnce(ctx, f, how, size, true, places)
 	if err == nil && errors.Is(x.Cut, zstd.ErrCRCMismatch) {
 		// The decoder hides the data before a wrong checksum, so the file is read without a check.
@@ -43,7 +44,7 @@ func Inspect(ctx context.Context, f io.ReaderAt, how Kind, size int64, places fu
 
 // inspectOnce is Inspect in one pass. verify says whether zstd checksums are checked. A file that
 // breaks off or is damaged is no error. The error is ErrWindow, or one of ctx or of reading.
-func inspectOnce(ctx context.Context, f io.ReaderAt, how Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
+func inspectOnce(ctx context.Context, f io.ReaderAt, how compressed.Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
 	u, err := newUnpacker(f, how, size, verify)
 	defer u.close()
 	x := &Facts{Marks: make(map[int64]record.Mark)}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 )
 
@@ -18,7 +19,7 @@ import (
 // goroutine.
 type Source struct {
 	f      io.ReaderAt
-	kind   Kind
+	kind   compressed.Kind
 	packed int64 // bytes of the compressed file
 	size   int64 // bytes of what is in it
 
@@ -30,7 +31,7 @@ type Source struct {
 
 // NewSource is what is in a file of so many bytes: size bytes, or UnknownSize. From has to
 // be called before the first read.
-func NewSource(kind Kind, packed, size int64) Source {
+func NewSource(kind compressed.Kind, packed, size int64) Source {
 	return Source{kind: kind, packed: packed, size: size}
 }
 

@@ -2,47 +2,15 @@ package archive
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
+
+	"kusto-agent/internal/compressed"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
-
-// Kind is how a file is compressed.
-type Kind uint8
-
-const (
-	Plain   Kind = iota
-	Unknown      // too short to tell
-	Gzip
-	Zstd
-)
-
-var (
-	gzipMagic = []byte{0x1f, 0x8b, 8}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	skipMagic = []byte{0x2a, 0x4d, 0x18} // behind 0x50 to 0x5f: a frame of zstd that holds no data
-)
-
-// KindOf returns how a file is compressed, by its first four bytes. A file of zstd may begin with a
-// frame that holds no data. Unknown means that there are fewer bytes, which may be the beginning of
-// a compressed file.
-func KindOf(b []byte) Kind {
-	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
-	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:])
-	switch {
-	case bytes.HasPrefix(b, gzipMagic):
-		return Gzip
-	case bytes.HasPrefix(b, zstdMagic), skips && len(b) == 4:
-		return Zstd
-	case skips, begins(gzipMagic), begins(zstdMagic):
-		return Unknown
-	}
-	return Plain
-}
 
 // Why what is in a compressed file cannot be read to its end.
 var (
@@ -76,11 +44,11 @@ type unpacker struct {
 
 // newUnpacker returns a reader of the content of a file of size bytes. Without verify it ignores
 // a zstd checksum: with it, the data just before a wrong checksum could not be read.
-func newUnpacker(f io.ReaderAt, how Kind, size int64, verify bool) (*unpacker, error) {
+func newUnpacker(f io.ReaderAt, how compressed.Kind, size int64, verify bool) (*unpacker, error) {
 	u := &unpacker{file: io.NewSectionReader(f, 0, size)}
 	u.in = bufio.NewReaderSize(u.file, 64<<10)
 	var err error
-	if how == Gzip {
+	if how == compressed.Gzip {
 		u.gz = new(gzip.Reader)
 		err = u.nextMember()
 	} else {
@@ -148,13 +116,13 @@ func (u *unpacker) judge(err error) error {
 // nextMember begins the next part (member) of a gzip file, which may have several one after the
 // other. io.EOF: there is none. NUL bytes after the last part are padding.
 func (u *unpacker) nextMember() error {
-	magic, err := u.in.Peek(len(gzipMagic))
+	magic, err := u.in.Peek(3)
 	switch {
 	case len(magic) == 0:
 		return err
-	case KindOf(magic) == Unknown && u.left() < 10: // less than the header of a member
+	case compressed.KindOf(magic) == compressed.Unknown && u.left() < 10: // less than the header of a member
 		return ErrCut
-	case KindOf(magic) != Gzip:
+	case compressed.KindOf(magic) != compressed.Gzip:
 		if magic[0] != 0 {
 			u.flaw = ErrTrailing
 		}

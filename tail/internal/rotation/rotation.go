@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"kusto-agent/internal/compressed"
 )
 
 // Gone is a file that has left its path. The others are looked for beside it.
@@ -84,7 +86,7 @@ const clockLag = 1e9
 func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
 	// A compressed file is made later than what it holds, whose time of change it keeps.
 	made := b.Born
-	if IsPacked(b.Name) {
+	if compressed.IsNamed(b.Name) {
 		made = min(made, b.Written)
 	}
 	switch {
@@ -141,19 +143,6 @@ func (g Gone) Prefix() string {
 	return Stem(g.Name)
 }
 
-// IsPacked reports whether a file is compressed by its name.
-func IsPacked(name string) bool {
-	return strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".zst")
-}
-
-// Plain returns a name without the suffix that compressing adds.
-func Plain(name string) string {
-	if IsPacked(name) {
-		return Stem(name)
-	}
-	return name
-}
-
 // Stem is a name without its extension.
 func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
 
@@ -162,7 +151,7 @@ func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(nam
 // not begin like old, or the renaming has added no number, the function returns false for all names.
 // The suffix of compression does not count.
 func like(old, now string) func(name string) bool {
-	form, stem := formOf(Plain(now)), Stem(old)
+	form, stem := formOf(compressed.Bare(now)), Stem(old)
 	if !strings.HasPrefix(now, stem) || !strings.Contains(form, "0") || form == formOf(old) {
 		return func(string) bool { return false }
 	}
@@ -183,7 +172,7 @@ func alike(old string) func(name string) bool {
 // ofForm returns a function that reports whether a name, but for one, has a form. The suffix of
 // compression does not count.
 func ofForm(form, but string) func(name string) bool {
-	return func(name string) bool { return name != but && formOf(Plain(name)) == form }
+	return func(name string) bool { return name != but && formOf(compressed.Bare(name)) == form }
 }
 
 // numbered is what rotation puts behind a name: a number, a date or a time.
@@ -200,10 +189,10 @@ func rotatedFrom(old string) func(name string) bool {
 	stem, ext := Stem(old), filepath.Ext(old)
 	return func(name string) bool {
 		more, ok := strings.CutPrefix(name, old)
-		if ok && numbered.MatchString(Plain(more)) {
+		if ok && numbered.MatchString(compressed.Bare(more)) {
 			return true
 		}
-		more, ok = strings.CutPrefix(Plain(name), stem)
+		more, ok = strings.CutPrefix(compressed.Bare(name), stem)
 		if !ok || stem == "" || ext == "" {
 			return false
 		}

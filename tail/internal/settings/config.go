@@ -40,7 +40,7 @@ type Following struct {
 	IgnoreOlder      units.Duration `yaml:"ignore_older"`       // files not changed for longer are left alone; 0: none are
 	Compressed       string         `yaml:"compressed"`         // auto or never
 	Watch            string         `yaml:"watch"`              // auto or poll
-	RotateQuiet      units.Duration `yaml:"rotate_quiet"`       // a file that is gone is let go after this long without growth
+	RotateQuiet      units.Duration `yaml:"rotate_quiet"`       // for how long nothing is written to what nobody writes to any more, see docs/design.md
 	ForgetAfter      units.Duration `yaml:"forget_after"`       // positions of files that are gone are kept this long
 	MaxPinnedDeleted units.Size     `yaml:"max_pinned_deleted"` // most bytes held open in deleted files
 }
