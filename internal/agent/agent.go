@@ -136,7 +136,7 @@ func (a *Agent) openStores() error {
 	}
 	o := a.spoolOptions()
 	o.Agent = id
-	s, held, err := spool.Open(a.Config.Spool.Dir, a.Config.Spool, o)
+	s, held, err := a.openSpool(o)
 	switch {
 	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign), errors.Is(err, syscall.ENOTDIR):
 		return exit.With(exit.Config, err)
@@ -156,6 +156,22 @@ func (a *Agent) openStores() error {
 		return exit.With(exit.Failed, err)
 	}
 	return nil
+}
+
+// openSpool opens the spool. If another process has it, openSpool tries again for release (3 s): one
+// that was killed, an agent or a command, may have left state_dir and have the spool a moment longer.
+func (a *Agent) openSpool(o spool.Options) (s *spool.Spool, held *spool.Recovery, err error) {
+	const release, look = 3 * time.Second, 20 * time.Millisecond
+	for began := time.Now(); ; time.Sleep(look) {
+		first := err == nil
+		s, held, err = spool.Open(a.Config.Spool.Dir, a.Config.Spool, o)
+		if !errors.Is(err, spool.ErrInUse) || time.Since(began) > release {
+			return s, held, err
+		}
+		if first {
+			a.Log.Info("spool is in use by another process, waiting for it to become free", "folder", a.Config.Spool.Dir)
+		}
+	}
 }
 
 func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/async"
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
 )
@@ -121,6 +123,31 @@ func TestSpooledBeforeTheSenderRuns(t *testing.T) {
 	s.must(a.close())
 	s.once(0)
 	s.rows("T", "one")
+}
+
+// TestStartWaitsForTheSpool: a process that has the spool for a moment longer than state_dir does not
+// keep an agent from starting.
+func TestStartWaitsForTheSpool(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\n")
+	s.configure(textInput)
+	s.must(os.MkdirAll(s.path("state/spool"), 0o700))
+	lock, err := durable.OS.Lock(s.path("state/spool"))
+	s.must(err)
+	log := newNotes()
+	freed := async.Start(func() {
+		for all, more := log.seen(); !strings.Contains(all, "spool is in use by another process"); all, more = log.seen() {
+			<-more
+		}
+		_ = lock.Close() // the start fails if it is not free
+	})
+	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
+	s.must(err)
+	a, err := New(Options{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil)), Once: true})
+	s.must(err)
+	<-freed
+	s.must(a.close())
 }
 
 // TestRestartWithABatchSpooled: what becomes of a batch in the spool, by what is left of the
