@@ -151,6 +151,33 @@ func leave(t *testing.T, path string) {
 	ln.Close()
 }
 
+// TestARemovedSocketIsMadeAnew: somebody removes the socket, or its folder, of an agent that runs.
+func TestARemovedSocketIsMadeAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	mkdir := func() {
+		t.Helper()
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mkdir()
+	c := controlIn(t, dir, nil)
+	c.await(t)
+	if err := os.Remove(filepath.Join(dir, SocketName)); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	mkdir() // as the journal does
+	c.await(t)
+	c.stop()
+	if n := c.log.count("WARN"); n != 2 || !strings.Contains(c.log.text.String(), "was removed") {
+		t.Errorf("log: %s", c.log.text.String())
+	}
+}
+
 func TestTheSocketIsForItsUserAlone(t *testing.T) {
 	f := func(name string, prepare func(dir string) string) {
 		t.Run(name, func(t *testing.T) {

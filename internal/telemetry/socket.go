@@ -28,8 +28,8 @@ const (
 )
 
 // Run serves the control socket in the state folder until ctx ends, and removes it then. If the
-// socket cannot be made or fails, Run logs that once and tries again every c.retry (10 s). Only one
-// Run may be active for a folder.
+// socket cannot be made, fails or is removed, Run logs that once and tries again every c.retry (10 s).
+// Only one Run may be active for a folder.
 func (c *Control) Run(ctx context.Context) {
 	told := false
 	tried := sync.OnceFunc(func() { close(c.tried) })
@@ -42,7 +42,13 @@ func (c *Control) Run(ctx context.Context) {
 				c.o.Logger.Info("control socket works again: kusto-agent files and kusto-agent tap can be used")
 			}
 			told = false
+			served, end := context.WithCancel(ctx)
+			async.Start(func() { c.closeOnceRemoved(served, ln) }) // ends after end, when the disk answers
 			err = c.serve(ctx, netutil.LimitListener(ln, maxConnections))
+			end()
+			if errors.Is(err, net.ErrClosed) {
+				err = fmt.Errorf("%q was removed", c.path())
+			}
 			c.remove()
 		}
 		if err != nil && !told {
@@ -55,6 +61,22 @@ func (c *Control) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(c.retry):
+		}
+	}
+}
+
+// closeOnceRemoved closes the listener once its socket has no name any more, so that nobody can reach
+// it. It looks every c.retry (10 s), until ctx ends.
+func (c *Control) closeOnceRemoved(ctx context.Context, ln net.Listener) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(c.retry):
+		}
+		if _, err := os.Lstat(c.path()); errors.Is(err, fs.ErrNotExist) {
+			ln.Close()
+			return
 		}
 	}
 }
