@@ -296,9 +296,9 @@ func TestFolderVanishes(t *testing.T) {
 			must(t, disk.Remove(dir+"/"+n))
 		}
 		must(t, disk.Remove(dir))
-		put(t, s, here, 5, 6, 7, 8) // 5 and 6 still go to a file without a name
-		if got := drain(t, s, here); gone == 0 || len(got) == 0 || got[len(got)-1] != 8 {
-			t.Errorf("drained %v and %d records gone, want 8 among them and the rest counted", got, gone)
+		put(t, s, here, 5, 6, 7, 8)
+		if got := drain(t, s, here); gone != 14 || !slices.Equal(got, []int{5, 6, 7, 8}) {
+			t.Errorf("drained %v and %d records gone, want 5 to 8, and those of 1 to 4 counted", got, gone)
 		}
 		if st := s.Stats(); st.Frames != 0 {
 			t.Errorf("emptied: %+v", st)

@@ -150,6 +150,27 @@ func TestStartWaitsForTheSpool(t *testing.T) {
 	s.must(a.close())
 }
 
+// TestStateIsRemovedWhileRunning: the agent writes down again what it knows, and nothing is stored
+// twice after the next start.
+func TestStateIsRemovedWhileRunning(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\n")
+	s.configure(textInput)
+	r := s.start(false)
+	s.rows("T", "one")
+	s.must(os.RemoveAll(s.path("state")))
+	s.append("logs/a.log", "two\n")
+	s.rows("T", "one", "two")
+	r.stop()
+	if r.err != nil || !strings.Contains(r.log.text(), "file was removed while it was open") {
+		t.Errorf("ends with %v\n%s", r.err, r.log.text())
+	}
+	s.append("logs/a.log", "three\n")
+	s.once(0)
+	s.rows("T", "one", "two", "three")
+}
+
 // TestRestartWithABatchSpooled: what becomes of a batch in the spool, by what is left of the
 // spool and of its file.
 func TestRestartWithABatchSpooled(t *testing.T) {

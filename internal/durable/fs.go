@@ -45,6 +45,9 @@ type Lock interface {
 // ErrLocked is returned for a folder that another process has locked.
 var ErrLocked = errors.New("folder is in use")
 
+// ErrRemoved is returned for an open file that somebody has removed.
+var ErrRemoved = errors.New("file was removed while it was open")
+
 // File is an open file. There is no current offset: every access names one.
 type File interface {
 	io.ReaderAt
@@ -57,7 +60,8 @@ type File interface {
 	Allocate(size int64) error
 	// Sync makes the content durable. After an error nothing is known of what
 	// was written since the last good Sync, and no later Sync can tell: the
-	// kernel marks the pages clean all the same.
+	// kernel marks the pages clean all the same. A file that has no name any
+	// more cannot be made durable: the error is then ErrRemoved.
 	Sync() error
 	Close() error
 }
@@ -186,9 +190,15 @@ func (f osFile) Allocate(size int64) error {
 	return &os.PathError{Op: "allocate", Path: f.Name(), Err: err}
 }
 
-// Sync makes the content of the file durable (fdatasync).
+// Sync makes the content of the file durable (fdatasync). The error is ErrRemoved if the file has no
+// name any more.
 func (f osFile) Sync() error {
-	if err := ignoringEINTR(func() error { return unix.Fdatasync(int(f.Fd())) }); err != nil {
+	err := ignoringEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
+	var st unix.Stat_t
+	if err == nil && unix.Fstat(int(f.Fd()), &st) == nil && st.Nlink == 0 {
+		err = ErrRemoved
+	}
+	if err != nil {
 		return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
 	}
 	return nil

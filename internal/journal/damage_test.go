@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kusto-agent/internal/durable"
@@ -308,4 +309,39 @@ func TestPowerCutNamesWhatEndedJustNow(t *testing.T) {
 		t.Errorf("told:\n%s", told)
 	}
 	must(t, j.Close())
+}
+
+// A journal that is removed while it is open is written anew with all that it knows: at the next
+// sync, or at the end where nothing was told since.
+func TestRemovedWhileOpen(t *testing.T) {
+	for _, idle := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := faultfs.New("/state")
+			j, _, err := Open("/state/journal", testConfig, testOptions(fs))
+			must(t, err)
+			f := file1(1)
+			must(t, j.Skip(f, record.Span{End: 10}, markAt(10)))
+			must(t, j.Sync())
+			names, err := fs.List("/state/journal")
+			must(t, err)
+			for _, name := range names {
+				fs.Vanish("/state/journal/" + name)
+			}
+			fs.Vanish("/state/journal")
+			want := int64(10)
+			if !idle {
+				want = 20
+				must(t, j.Skip(f, record.Span{Start: 10, End: 20}, markAt(20)))
+				must(t, j.Sync())
+				fs = fs.Crash(faultfs.Drop, 0)
+			}
+			must(t, j.Close())
+			j, rec, err := Open("/state/journal", testConfig, testOptions(fs))
+			must(t, err)
+			if pos, _ := j.Position(f); pos != want || rec.Clean != idle {
+				t.Errorf("idle %v: position %d, clean %v; want %d", idle, pos, rec.Clean, want)
+			}
+			must(t, j.Close())
+		})
+	}
 }

@@ -249,13 +249,22 @@ func (w *writer) giveUpWaiting() {
 	w.j.queue, w.j.given = kept, len(kept)
 }
 
-// stop ends the writing at Close: it finishes the work on the next segment, marks the clean end of the
-// current one, syncs and closes it. err is the error of the last write; after one, nothing is marked.
+// stop ends the writing at Close: it finishes the work on the next segment, and marks the clean end of
+// the current one. If that fails, another segment takes its place, once. err is the error of the last
+// write; after one, nothing is marked.
 func (w *writer) stop(err error) error {
 	w.settle()
 	if w.seg == nil || err != nil {
 		return err
 	}
+	if err = w.end(); err != nil && w.replace(err) == nil {
+		err = w.end()
+	}
+	return err
+}
+
+// end marks the clean end of the current segment, syncs and closes it.
+func (w *writer) end() error {
 	if err := w.mark(Stopped); err != nil {
 		return err
 	}

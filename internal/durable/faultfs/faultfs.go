@@ -135,6 +135,16 @@ func (f *FS) find(name string) (n, parent *inode) {
 	return f.names[name], f.names[filepath.Dir(name)]
 }
 
+// isNamed reports whether the file has a name. Needs mu.
+func (f *FS) isNamed(n *inode) bool {
+	for _, other := range f.names {
+		if other == n {
+			return true
+		}
+	}
+	return false
+}
+
 // Mode says what a crash leaves of what was not synced.
 type Mode int
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"kusto-agent/internal/durable"
 )
 
 // file is an open file of an FS.
@@ -71,7 +73,8 @@ func (f *file) setSize(kind string, size int64) error {
 }
 
 // Sync makes the dirty bytes safe. Where it fails they are neither safe nor
-// dirty any more, as on Linux: a later Sync succeeds and does not save them.
+// dirty any more, as on Linux: a later Sync succeeds and does not save them. It fails for a
+// file without a name.
 func (f *file) Sync() error {
 	v := f.fs.judge("sync", f.name)
 	f.fs.mu.Lock()
@@ -90,6 +93,9 @@ func (f *file) Sync() error {
 	}
 	if !errors.Is(v.Err, ErrKilled) { // a kill is no failed sync: the kernel still has the bytes
 		clear(n.dirty)
+	}
+	if v.Err == nil && !f.fs.isNamed(n) {
+		return durable.ErrRemoved
 	}
 	return v.Err
 }
