@@ -156,17 +156,17 @@ func authorityRefusal(status int, h http.Header, body []byte, secrets ...string)
 		Message:    reply.Clean("get token: "+firstLine(cmp.Or(words, http.StatusText(status))), reply.MaxMessage, secrets...), // the other lines are trace ids and times
 		RetryAfter: reply.RetryAfter(h, time.Now()),
 	}
+	e.Timely = timelyCodes[e.Code]
+	e.Passes = passingCodes[e.Code] || passingCodes[doc.Error]
 	switch e.Hint = aadHints[e.Code]; {
 	case e.Hint != "":
 	case redirects:
 		e.Hint = "the authority redirects elsewhere, and no secret is sent there: check auth.authority, and send.proxy and HTTPS_PROXY"
-	case status >= http.StatusInternalServerError:
+	case tokenless(e).Token() == kusto.TokenLater:
 		e.Hint = "the authority, or a proxy on the way to it, failed: try again; if it keeps failing, check auth.authority, and send.proxy and HTTPS_PROXY"
 	default:
 		e.Hint = "the authority refused: check auth.tenant, auth.client_id and the secret"
 	}
-	e.Timely = timelyCodes[e.Code]
-	e.Passes = passingCodes[e.Code] || passingCodes[doc.Error]
 	return e
 }
 

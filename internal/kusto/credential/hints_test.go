@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,6 +48,11 @@ func TestHintsOfTheAuthority(t *testing.T) {
 	broken := server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 500, As: emulator.AsEmpty})
 	h.Says("out of order", ask(server.URL()), "the authority, or a proxy on the way to it, failed: try again", "status 500")
 	broken.Remove()
+	for _, status := range []int{400, 404, 429} { // a proxy, or an authority that is busy: see kusto.TokenLater
+		busy := server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: status, As: emulator.AsEmpty})
+		h.Says("no refusal", ask(server.URL()), "the authority, or a proxy on the way to it, failed: try again", "status "+strconv.Itoa(status))
+		busy.Remove()
+	}
 	page := server.Fail(emulator.Fault{Match: emulator.Match{Kind: emulator.KindToken}, Status: 200, As: emulator.AsJunk, Body: "welcome"})
 	h.Says("a page", ask(server.URL()), "check auth.authority", "not the authority")
 	page.Remove()

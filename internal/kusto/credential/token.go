@@ -3,7 +3,6 @@ package credential
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -111,7 +110,10 @@ func (t *Tokens) Token(ctx context.Context) (string, error) {
 	select {
 	case <-flight:
 	case <-ctx.Done():
-		return "", fmt.Errorf("wait for a token: %w", ctx.Err())
+		return "", &kusto.Error{
+			NoToken: true, Message: "get token: no answer yet", Cause: ctx.Err(),
+			Hint: "whoever gives the token is slow or out of reach: check auth.authority, and the network and proxy to it",
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

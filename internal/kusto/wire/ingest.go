@@ -54,7 +54,7 @@ func (c *Client) ingest(ctx context.Context, in *kusto.Ingest) kusto.Answer {
 	}
 	bearer, err := c.Authorize(req)
 	if errors.Is(err, context.Canceled) {
-		return Unsent(kusto.NotSent, err, "the agent is stopping")
+		return Unsent(kusto.NotSent, context.Canceled, "the agent is stopping")
 	}
 	if err != nil {
 		return Unsent(kusto.Auth, err, "check the keys under auth")
