@@ -60,10 +60,8 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 }
 
 // logDown logs at level Warn that a route or cluster is down: what is the message. The log line has
-// how long nothing was accepted and, if a request was answered, the last error.
+// how long nothing was accepted, and the last error or that there was no answer yet.
 func logDown(log *slog.Logger, what string, n *delivery.Notice) {
-	if e := n.Last; e != nil {
-		log = log.With("last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, delivery.RetryFix(kusto.Retry)))
-	}
-	log.Warn(what, "elapsed", n.Elapsed.Round(time.Millisecond))
+	e := cmp.Or(n.Last, delivery.NoAnswerYet)
+	log.Warn(what, "last", e, "activity", e.ActivityID, "fix", cmp.Or(e.Hint, delivery.RetryFix(kusto.Retry)), "elapsed", n.Elapsed.Round(time.Millisecond))
 }

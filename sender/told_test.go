@@ -41,5 +41,19 @@ func TestFailuresTellWhatToDo(t *testing.T) {
 	f(kusto.Answer{Verdict: kusto.Accepted, Status: 200, UpdatePolicy: "their words"}, "")
 }
 
+// TestSilenceIsTold: a cluster that is down since nobody has answered yet says so, and what to do.
+func TestSilenceIsTold(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer {
+		time.Sleep(time.Minute)
+		return refusal(kusto.NotSent, 0, "")
+	}, func(w *world) {
+		w.s.Put(payload("T", "ab"))
+		pass(30 * time.Second)
+		if told := w.logs.String(); !strings.Contains(told, "cluster is down") || !strings.Contains(told, "it has not answered yet") || !fixed.MatchString(told) {
+			t.Errorf("told %s", told)
+		}
+	})
+}
+
 // fixed finds what to do in a line of the log.
 var fixed = regexp.MustCompile(` fix=("[^"]|[^ "])`)

@@ -82,12 +82,15 @@ func (b *breaker) reason() *Hold {
 	if b.hold != nil || !b.down && b.failures == 0 {
 		return b.hold
 	}
-	h := &Hold{Since: b.wanted, Message: "it has not answered yet", Fix: "nothing if it answers soon; else see to the way to it: name, proxy, firewall"}
-	if e := b.last; e != nil {
-		h.Status, h.Code, h.Message, h.Activity, h.Fix = e.Status, e.Code, cmp.Or(e.Message, e.Error()), e.ActivityID, cmp.Or(e.Hint, RetryFix(kusto.Retry))
+	e := cmp.Or(b.last, NoAnswerYet)
+	return &Hold{
+		Since: b.wanted, Status: e.Status, Code: e.Code, Message: cmp.Or(e.Message, e.Error()), Activity: e.ActivityID,
+		Fix: cmp.Or(e.Hint, RetryFix(kusto.Retry)),
 	}
-	return h
 }
+
+// NoAnswerYet is why a route or cluster is down of which no request has ended.
+var NoAnswerYet = &kusto.Error{Message: "it has not answered yet", Hint: "nothing if it answers soon; else see to the way to it: name, proxy, firewall"}
 
 // RetryFix returns what to do if requests go on to be answered with this verdict, for which the
 // agent retries without help.
