@@ -118,9 +118,26 @@ func New(o Options) (_ *Agent, err error) {
 // lockState locks state_dir for this process, until close. It fails if another agent uses the
 // folder.
 func (a *Agent) lockState() error {
-	lock, err := statedir.Lock(a.Config.StateDir, a.Log)
-	if err == nil {
-		a.closers = append(a.closers, lock.Close)
+	return a.untilFree(a.Config.StateDir, statedir.ErrInUse, func() error {
+		lock, err := statedir.Lock(a.Config.StateDir, a.Log)
+		if err == nil {
+			a.closers = append(a.closers, lock.Close)
+		}
+		return err
+	})
+}
+
+// untilFree calls open, which locks a folder, and returns its error. While that is inUse, it tries
+// again for release (3 s): a command that changes something has the folder for a moment, and what was
+// killed may have state_dir no more and the spool still.
+func (a *Agent) untilFree(folder string, inUse error, open func() error) error {
+	const release, look = 3 * time.Second, 20 * time.Millisecond
+	began, err := time.Now(), open()
+	if errors.Is(err, inUse) {
+		a.Log.Info("folder is in use by another process, waiting a moment for it", "folder", folder)
+	}
+	for ; errors.Is(err, inUse) && time.Since(began) < release; err = open() {
+		time.Sleep(look)
 	}
 	return err
 }
@@ -136,7 +153,12 @@ func (a *Agent) openStores() error {
 	}
 	o := a.spoolOptions()
 	o.Agent = id
-	s, held, err := a.openSpool(o)
+	var s *spool.Spool
+	var held *spool.Recovery
+	err = a.untilFree(a.Config.Spool.Dir, spool.ErrInUse, func() (err error) {
+		s, held, err = spool.Open(a.Config.Spool.Dir, a.Config.Spool, o)
+		return err
+	})
 	switch {
 	case errors.Is(err, spool.ErrInUse), errors.Is(err, spool.ErrForeign), errors.Is(err, syscall.ENOTDIR):
 		return exit.With(exit.Config, err)
@@ -156,22 +178,6 @@ func (a *Agent) openStores() error {
 		return exit.With(exit.Failed, err)
 	}
 	return nil
-}
-
-// openSpool opens the spool. If another process has it, openSpool tries again for release (3 s): one
-// that was killed, an agent or a command, may have left state_dir and have the spool a moment longer.
-func (a *Agent) openSpool(o spool.Options) (s *spool.Spool, held *spool.Recovery, err error) {
-	const release, look = 3 * time.Second, 20 * time.Millisecond
-	for began := time.Now(); ; time.Sleep(look) {
-		first := err == nil
-		s, held, err = spool.Open(a.Config.Spool.Dir, a.Config.Spool, o)
-		if !errors.Is(err, spool.ErrInUse) || time.Since(began) > release {
-			return s, held, err
-		}
-		if first {
-			a.Log.Info("spool is in use by another process, waiting for it to become free", "folder", a.Config.Spool.Dir)
-		}
-	}
 }
 
 func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "journal") }

@@ -125,29 +125,33 @@ func TestSpooledBeforeTheSenderRuns(t *testing.T) {
 	s.rows("T", "one")
 }
 
-// TestStartWaitsForTheSpool: a process that has the spool for a moment longer than state_dir does not
-// keep an agent from starting.
-func TestStartWaitsForTheSpool(t *testing.T) {
+// TestStartWaitsForAFolder: a process that has state_dir or the spool for a moment does not keep an
+// agent from starting.
+func TestStartWaitsForAFolder(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\n")
-	s.configure(textInput)
-	s.must(os.MkdirAll(s.path("state/spool"), 0o700))
-	lock, err := durable.OS.Lock(s.path("state/spool"))
-	s.must(err)
-	log := newNotes()
-	freed := async.Start(func() {
-		for all, more := log.seen(); !strings.Contains(all, "spool is in use by another process"); all, more = log.seen() {
-			<-more
-		}
-		_ = lock.Close() // the start fails if it is not free
-	})
-	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
-	s.must(err)
-	a, err := New(Options{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil)), Once: true})
-	s.must(err)
-	<-freed
-	s.must(a.close())
+	for _, name := range []string{"state", "state/spool"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.configure(textInput)
+			s.must(os.MkdirAll(s.path("state/spool"), 0o700))
+			lock, err := durable.OS.Lock(s.path(name))
+			s.must(err)
+			log := newNotes()
+			freed := async.Start(func() {
+				for all, more := log.seen(); !strings.Contains(all, "folder is in use by another process"); all, more = log.seen() {
+					<-more
+				}
+				_ = lock.Close() // the start fails if it is not free
+			})
+			cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
+			s.must(err)
+			a, err := New(Options{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil)), Once: true})
+			s.must(err)
+			<-freed
+			s.must(a.close())
+		})
+	}
 }
 
 // TestStateIsRemovedWhileRunning: the agent writes down again what it knows, and nothing is stored

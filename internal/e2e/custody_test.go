@@ -218,3 +218,22 @@ func TestAKillDuringARequeueIsNamed(t *testing.T) {
 	s.wantRows("Here", append(seqRecords(40, 5), `{"a":"wont-do 2"}`, `{"a":"wont-do 2"}`))
 	p.stop()
 }
+
+// TestAChangeBesideAStart: a command that changes what is kept, and an agent that starts at that
+// moment, wait for each other.
+func TestAChangeBesideAStart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	p := s.heldBack()
+	for _, line := range s.refusedIDs() {
+		p.stop()
+		q := s.launch("quarantine", "rm", line, "--yes", "--config", s.path("agent.yaml"))
+		p = s.run(open + twoPlaces)
+		q.want(0)
+		p.await(1, "agent is running")
+	}
+	if left := s.refusedIDs(); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+	p.stop()
+}

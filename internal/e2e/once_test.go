@@ -319,7 +319,8 @@ func TestSecondAgentOnStateDir(t *testing.T) {
 		second := s.run(open+oneText, flags...).want(exit.Failed)
 		want := fmt.Sprintf("state_dir %q is in use by another agent (pid %d); stop that one, or give this one a state_dir of its own\n",
 			s.path("state"), first.cmd.Process.Pid)
-		if second.log.text() != want || second.out.text() != "\n" {
+		second.await(1, "folder is in use by another process, waiting a moment for it")
+		if !strings.HasSuffix(second.log.text(), "\n"+want) || second.out.text() != "\n" {
 			t.Errorf("says %q, want %q", second.log.text(), want)
 		}
 	}

@@ -20,11 +20,14 @@ import (
 	"kusto-agent/internal/exit"
 )
 
+// ErrInUse is returned by Lock for a folder that another process has.
+var ErrInUse = errors.New("in use by another agent")
+
 // lockName is the file in state_dir that says who has it, for people.
 const lockName = "LOCK"
 
 // Lock creates the folder dir, the state_dir, if it is missing, and locks it for this process until
-// the caller closes the result. It fails if another agent has it or if other users may write to it.
+// the caller closes the result. It fails if another agent has it (ErrInUse) or if other users may write to it.
 // Its errors have exit codes.
 func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 	if err := makeStateDir(filepath.Clean(dir), log); err != nil {
@@ -36,7 +39,7 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 		return nil, exit.With(exit.Failed, fmt.Errorf("lock state_dir %q: %w; run as the user it belongs to, or set another state_dir", dir, err))
 	}
 	if err != nil {
-		return nil, exit.With(exit.Failed, fmt.Errorf("state_dir %q is in use by another agent%s; stop that one, or give this one a state_dir of its own", dir, pidIn(filepath.Join(dir, lockName))))
+		return nil, exit.With(exit.Failed, fmt.Errorf("state_dir %q is %w%s; stop that one, or give this one a state_dir of its own", dir, ErrInUse, pidIn(filepath.Join(dir, lockName))))
 	}
 	defer func() {
 		if err != nil {

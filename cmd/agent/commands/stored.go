@@ -3,6 +3,7 @@ package commands
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/custody"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/statedir"
 	"kusto-agent/internal/stored"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
@@ -161,10 +163,14 @@ func quarantineFolder(c *config.Config) string { return filepath.Join(c.StateDir
 func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keeper) error) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()
-	if telemetry.Answers(k.cfg.StateDir) {
-		return askError(do(ctx, custody.Remote{Dir: k.cfg.StateDir}), k.cfg.StateDir)
+	dir := k.cfg.StateDir
+	if telemetry.Answers(dir) {
+		return askError(do(ctx, custody.Remote{Dir: dir}), dir)
 	}
 	a, err := agent.Open(k.cfg, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	if errors.Is(err, statedir.ErrInUse) && telemetry.Answers(dir) { // it was just starting
+		return askError(do(ctx, custody.Remote{Dir: dir}), dir)
+	}
 	if err != nil {
 		return err
 	}
