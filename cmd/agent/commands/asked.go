@@ -3,6 +3,7 @@ package commands
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"syscall"
 
@@ -38,8 +39,8 @@ func (a *asked) folder() (string, error) {
 }
 
 // askError turns err, an error of a request to the agent whose state_dir is dir, into one with an
-// exit code and with what to do: no agent runs, the user may not connect, or there is no such
-// input. nil and an error that has an exit code stay as they are.
+// exit code and with what to do: no agent runs, it ended meanwhile, the user may not connect, or there
+// is no such input. nil and an error that has an exit code stay as they are.
 func askError(err error, dir string) error {
 	var ended *exit.Error
 	switch {
@@ -50,6 +51,8 @@ func askError(err error, dir string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 		return exit.With(exit.Unreachable, fmt.Errorf(
 			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(config.Absolute(dir))))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return exit.With(exit.Unreachable, fmt.Errorf("%w; the agent ended before it answered: try again once it runs", err))
 	case errors.Is(err, fs.ErrPermission):
 		return exit.With(exit.Failed, fmt.Errorf("%w; run it with sudo, or as the agent's user: sudo -u kusto-agent kusto-agent …", err))
 	}

@@ -53,6 +53,28 @@ func TestWhereStatusAsks(t *testing.T) {
 	f(watched{path: filepath.Join(dir, "none.yaml")}, "is it running")
 }
 
+// TestAgentEndsBeforeItAnswers: an agent that takes a request and ends counts as one that does not
+// answer.
+func TestAgentEndsBeforeItAnswers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ln, err := net.Listen("unix", filepath.Join(dir, telemetry.SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() { // ended by the listener, which the test closes
+		for c, err := ln.Accept(); err == nil; c, err = ln.Accept() {
+			c.Close()
+		}
+	}()
+	_, err = telemetry.FetchFiles(t.Context(), dir, nil, false)
+	var ended *exit.Error
+	if err = askError(err, dir); !errors.As(err, &ended) || ended.Code != exit.Unreachable || !strings.Contains(err.Error(), "before it answered") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestStatusOfAddress: with --address the configuration that is named gives the token, and what an
 // agent answers is not told as if none ran.
 func TestStatusOfAddress(t *testing.T) {
