@@ -124,7 +124,8 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 		s.finish(t)
 		p.Body = nil
 		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,
-			"table", p.Route.Table, "records", p.Records, "elapsed", age)
+			"table", p.Route.Table, "records", p.Records, "elapsed", age,
+			"fix", "raise spool.max_age; with 0s payloads are kept until they are sent")
 		s.o.OnDrop(p, record.DropSpoolAge)
 		return nil, true
 	}

@@ -163,7 +163,12 @@ func (w *writer) drop(g *segment) {
 		records, frames = records+p.Records, frames+1
 		s.o.OnDrop(p, record.DropSpoolFull)
 	}
-	w.log.Error("spool is full: the oldest payloads are dropped", "file", g.name, "payloads", frames, "records", records, "err", err)
+	log := w.log
+	if err != nil {
+		log = log.With("err", err)
+	}
+	log.Error("spool is full: the oldest payloads are dropped", "file", g.name, "payloads", frames, "records", records,
+		"fix", "raise spool.max_size; spool.when_full: block drops nothing, the files are the buffer then")
 }
 
 // giveUpRest ends the payloads of a segment that still wait although the segment cannot be

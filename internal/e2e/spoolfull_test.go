@@ -89,6 +89,9 @@ func TestSpoolDropsOldest(t *testing.T) {
 	told := 0
 	for _, e := range p.entries("spool is full: the oldest payloads are dropped") {
 		told += int(e.number("records"))
+		if err, failed := e["err"]; failed || e["fix"] == nil {
+			t.Errorf("err is %v, fix is %v; nothing failed, and something can be done", err, e["fix"])
+		}
 	}
 	if told != dropped {
 		t.Errorf("%d records dropped, the log says %d", dropped, told)
