@@ -175,6 +175,35 @@ func TestStateIsRemovedWhileRunning(t *testing.T) {
 	s.rows("T", "one", "two", "three")
 }
 
+// TestStateIsRemovedInAnOutage: what waited in the spool is read again from its files by the next
+// start.
+func TestStateIsRemovedInAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\ntwo\n")
+	s.configure(brief + hasty + textInput)
+	away := s.server.Fail(emulator.Fault{Status: 503})
+	r := s.start(false)
+	r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+	s.must(os.RemoveAll(s.path("state")))
+	s.append("logs/a.log", "three\n")
+	r.told(1, "journal write failed")
+	r.stop()
+	s.idle()
+	away.Remove()
+	if r.err == nil || !strings.Contains(r.log.text(), "state was not saved") {
+		t.Errorf("ends with %v\n%s", r.err, r.log.text())
+	}
+	s.once(0)
+	got := map[string]bool{}
+	for _, row := range s.server.Rows("Logs", "T") {
+		got[string(row.Raw)] = true
+	}
+	if len(got) != 3 {
+		t.Errorf("stored are %v", got)
+	}
+}
+
 // TestRestartWithABatchSpooled: what becomes of a batch in the spool, by what is left of the
 // spool and of its file.
 func TestRestartWithABatchSpooled(t *testing.T) {

@@ -16,6 +16,8 @@ func Fix(err error, where string) string {
 		return "mount the disk of " + where + " writable"
 	case errors.Is(err, fs.ErrPermission):
 		return "let the agent's user write to " + where
+	case errors.Is(err, ErrRemoved):
+		return "find out who removes files from " + where + ": nobody but the agent may"
 	}
 	return "check the disk of " + where
 }

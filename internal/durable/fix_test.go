@@ -20,6 +20,7 @@ func TestFix(t *testing.T) {
 	f(syscall.EROFS, "mount the disk of here writable")
 	f(syscall.EACCES, "let the agent's user write to here")
 	f(syscall.EPERM, "let the agent's user write to here")
+	f(ErrRemoved, "find out who removes files from here: nobody but the agent may")
 	f(syscall.EIO, "check the disk of here")
 	f(errors.New("odd"), "check the disk of here")
 }

@@ -345,3 +345,43 @@ func TestRemovedWhileOpen(t *testing.T) {
 		})
 	}
 }
+
+// As long as payloads wait in the spool, a journal that was removed is not begun anew: what it knew
+// of them is gone, and without a journal their files are read again.
+func TestRemovedWithPayloadsInTheSpool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		j, _, err := Open("/state/journal", testConfig, testOptions(fs))
+		must(t, err)
+		f := file1(1)
+		must(t, j.Skip(f, record.Span{End: 10}, markAt(10)))
+		j.SpoolHas([]uint64{1})
+		must(t, j.Sync())
+		names, err := fs.List("/state/journal")
+		must(t, err)
+		for _, name := range names {
+			fs.Vanish("/state/journal/" + name)
+		}
+		must(t, j.Replay(batchID(1), 1)) // it vanished from the spool and is looked for
+		j.SpoolHas(nil)
+		for range 2 {
+			if err := j.Sync(); !errors.Is(err, durable.ErrRemoved) || !errors.Is(j.Health(), durable.ErrRemoved) {
+				t.Errorf("sync: %v, health: %v", err, j.Health())
+			}
+			time.Sleep(time.Minute)
+		}
+		if names, err := listSegments(fs, "/state/journal"); err != nil || len(names) > 0 {
+			t.Errorf("there are %v, %v", names, err)
+		}
+		_ = j.EndReplay(batchID(1), record.Accepted) // not on the disk yet
+		time.Sleep(time.Minute)
+		must(t, j.Sync())
+		must(t, j.Close())
+		j, _, err = Open("/state/journal", testConfig, testOptions(fs))
+		must(t, err)
+		if pos, _ := j.Position(f); pos != 10 {
+			t.Errorf("position %d, want 10", pos)
+		}
+		must(t, j.Close())
+	})
+}

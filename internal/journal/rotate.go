@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,6 +51,10 @@ func (w *writer) rotate() error {
 	if w.seg != nil {
 		w.retire()
 	}
+	if w.removed && w.j.namesSpooled() {
+		w.j.disk.Report(errHistory)
+		return errHistory
+	}
 	d, waiting := w.freezeAll()
 	again := slices.Clone(w.carry)
 	for _, o := range waiting {
@@ -83,7 +88,7 @@ func (w *writer) rotate() error {
 		return err
 	}
 	w.seg, w.name, w.room = d.seg, d.name, d.seg.Size()+w.j.segmentSize()
-	w.carry = nil
+	w.carry, w.removed = nil, false
 	w.durable = w.seg.NextRecord()
 	w.written(waiting)
 	w.j.disk.Report(nil)
@@ -93,6 +98,18 @@ func (w *writer) rotate() error {
 		w.closed = h.closed
 		return nil
 	})
+}
+
+// errHistory is why a journal that was removed is not begun anew: its state has the records in the
+// spool as safe, and the history, which says where they came from if the spool loses them, is gone.
+// Without a journal the next start reads all files again, and nothing is lost.
+var errHistory = fmt.Errorf("what the journal knew of payloads that wait in the spool is gone: %w", durable.ErrRemoved)
+
+// namesSpooled reports whether payloads wait in the spool, or vanished from it and are looked for.
+func (j *Journal) namesSpooled() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.state.spool) > 0 || j.state.replays.len() > 0
 }
 
 // freezeAll applies all queued entries and takes a snapshot for the next segment, d. It returns the

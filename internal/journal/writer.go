@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,7 @@ type writer struct {
 	damaged []string         // to be moved away once a new segment holds the state
 	draft   *draft           // the segment to come, or what is left to do about the one before; nil: nothing
 	inline  bool             // the next segment is begun without a draft
+	removed bool             // somebody removed the segment, and maybe all history
 
 	durable uint64    // number of the entry behind the last that is known to be durable
 	grown   time.Time // when the first entry since the last sync was written; zero: none
@@ -161,7 +163,11 @@ func (w *writer) write(frames ...durable.Frame) error {
 }
 
 // disk makes a call that may hang, so that others can tell when it does.
-func (w *writer) disk(call func() error) error { return w.j.disk.Call(call) }
+func (w *writer) disk(call func() error) error {
+	err := w.j.disk.Call(call)
+	w.removed = w.removed || errors.Is(err, durable.ErrRemoved)
+	return err
+}
 
 func (w *writer) syncDue() bool {
 	return !w.grown.IsZero() && time.Since(w.grown) >= w.j.o.SyncEvery
