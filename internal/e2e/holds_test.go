@@ -114,7 +114,7 @@ inputs:
 	asked := far.Totals().Requests
 	s.append("logs/a.json", joined(jsonRecords(n, n)))
 	s.awaitRows("Good", 2*n)
-	if more := far.Totals().Requests - asked; more > 2 { // a probe is made again with another token
+	if more := far.Totals().Requests - asked; more > 20 { // its payloads would be 60; probes are made by time
 		t.Errorf("the held cluster was asked %d times", more)
 	}
 	for _, c := range p.status().Clusters {
