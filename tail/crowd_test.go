@@ -156,10 +156,11 @@ func TestHeard(t *testing.T) {
 	r := tailer.all()[0]
 	const soon, late = finder.LookFast, finder.LookSlow
 	const before = -time.Hour // just now, however slow the machine is
+	rested := time.Duration(0)
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.unpoll(r)
-		r.in.Watch, r.life, r.own().failed, r.shown.active, r.atEnd = watch, tracker.File{}, nil, now(), true
+		r.in.Watch, r.life, r.own().failed, r.shown.active, r.atEnd = watch, tracker.File{}, nil, now().add(-rested), true
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {
@@ -193,6 +194,9 @@ func TestHeard(t *testing.T) {
 	r.in.MaxWait = 0
 	f("no write during a turn", tracker.Running, false, 0, late, "auto")
 	f("a write during a turn", tracker.Running, true, 0, soon, "auto")
+	rested = finder.ActiveFor
+	f("a write during a turn of a file that was idle", tracker.Running, true, 0, soon, "auto")
+	rested = 0
 	f("polled, a write", tracker.Resting, true, before, soon, "poll")
 }
 

@@ -43,13 +43,12 @@ func (t *Tailer) poll(r *reader) {
 	now := now()
 	wait, planned := finder.LookWait(finder.Rest{
 		For:      now.since(r.shown.active),
-		Told:     !r.life.WasHeard() && t.hears(r),
+		Told:     t.hears(r),
 		Failed:   r.failed != nil,
 		Pending:  r.life.IsGone() || (r.in.PartialLineWait > 0 || r.in.Joins() || r.path() != r.k.info.Info().First) && !r.atEnd,
 		Reserved: r.reserved,
 	})
 	r.own().polled.looked = now
-	t.apply(r, tracker.Looked{})
 	if planned {
 		t.lookAt(r, now.add(max(wait, t.pace(r))))
 	}

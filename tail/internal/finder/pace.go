@@ -131,7 +131,7 @@ func LookPace(every time.Duration, planned int) time.Duration {
 // Rest is what is known of a file after a look at it.
 type Rest struct {
 	For      time.Duration // since it changed
-	Told     bool          // events tell of its growth, and none came during the look
+	Told     bool          // events tell of its growth
 	Failed   bool          // it could not be read
 	Pending  bool          // time alone may complete what is at its end, or it was rotated away
 	Reserved bool          // it ends with room in which something may be written

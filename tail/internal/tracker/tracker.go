@@ -68,7 +68,7 @@ type File struct {
 	wait     Wait
 	deleted  bool // no name is left
 	moved    bool // the journal knows it under another name
-	heard    bool // an event came during its turn
+	heard    bool // a write was heard of during its turn, which may have looked before
 	safe     bool // it is to have a turn when more of it is safe
 	draining bool // deleted, and read to its end before the tailer stops
 	finished bool // read to its end by a run that reads each file once
@@ -105,9 +105,6 @@ func (f *File) IsDeleted() bool { return f.deleted }
 
 // HasMoved reports whether the journal knows it under another name.
 func (f *File) HasMoved() bool { return f.moved }
-
-// WasHeard reports whether an event came during its turn.
-func (f *File) WasHeard() bool { return f.heard }
 
 // IsDraining reports whether it is deleted and read to its end before the tailer stops.
 func (f *File) IsDraining() bool { return f.draining }
@@ -147,8 +144,6 @@ type (
 		Safe    bool // all that was handed over is safe
 		Moved   bool // the journal has still to know the new name
 	}
-	// Looked says that the next look at the file was planned, or need not be.
-	Looked struct{ mark }
 	// Saved says that more of the file is safe.
 	Saved struct{ mark }
 	// Seen says that a scan has found the file.
@@ -222,6 +217,7 @@ var (
 	look      = []Action{Look}
 	rescan    = []Action{Rescan}
 	rest      = []Action{Spare, Plan}
+	restHeard = []Action{Spare, Plan, Look}
 	drain     = []Action{Announce, Enqueue}
 	announce  = []Action{Announce}
 	restLast  = []Action{Spare, Plan, AllDrained}
@@ -267,8 +263,6 @@ func (t *Tracker) Apply(f *File, e Event) []Action {
 		return f.take()
 	case Ended:
 		return t.end(f, e)
-	case Looked:
-		f.heard = false
 	case Saved:
 		if f.safe {
 			f.safe = false
@@ -317,7 +311,7 @@ func (t *Tracker) want(f *File) []Action {
 // take begins a turn of a file. The action is to read it; or to close it, if its input no longer
 // wants it (Leave) or it was given up (Drop).
 func (f *File) take() []Action {
-	f.turn = Running
+	f.turn, f.heard = Running, false
 	switch f.wish {
 	case Drop:
 		return closeIt
@@ -353,6 +347,9 @@ func (t *Tracker) end(f *File, e Ended) []Action {
 	case rests && last:
 		f.turn = Resting
 		return restLast
+	case rests && f.heard:
+		f.turn = Resting
+		return restHeard
 	case rests:
 		f.turn = Resting
 		return rest

@@ -53,6 +53,7 @@ func TestApply(t *testing.T) {
 	running := file(Taken{})
 	again := file(Taken{}, Wanted{})
 	resting := file(Taken{}, Ended{Outcome: Idle})
+	heard := file(Taken{}, Heard{})
 	parked := file(Taken{}, Ended{Outcome: AwaitSafe})
 	closed := file(Taken{}, Ended{Outcome: Done})
 	missed := file(Taken{}, Ended{Outcome: Idle}, Unseen{Left: true})
@@ -102,6 +103,7 @@ func TestApply(t *testing.T) {
 
 		{"there is more", running, Ended{Outcome: More}, Queued, enqueue},
 		{"there is nothing more", running, Ended{Outcome: Idle}, Resting, rest},
+		{"there is nothing more, but a write was heard of", heard, Ended{Outcome: Idle}, Resting, restHeard},
 		{"there is nothing more, but it is wanted", again, Ended{Outcome: Idle}, Queued, enqueue},
 		{"it waits for an event", running, Ended{Outcome: Parked}, Resting, none},
 		{"it waits, but it is wanted", again, Ended{Outcome: Parked}, Queued, enqueue},
@@ -133,7 +135,6 @@ func TestApply(t *testing.T) {
 		{"it is drained, and waits", draining, Ended{Outcome: Parked}, Resting, none},
 		{"it begins anew after it was read once", once, Renewed{}, Resting, none},
 		{"the journal does not know its name", resting, Moved{}, Resting, none},
-		{"the next look is planned", resting, Looked{}, Resting, none},
 	} {
 		tr, f := c.in()
 		if got := tr.Apply(f, c.event); !slices.Equal(got, c.does) || f.Turn() != c.turn {
@@ -217,13 +218,16 @@ func TestNoEventIsLost(t *testing.T) {
 		files := make([]File, 3)
 		queue := make([]int, len(files)) // how often each is in the queue
 		closed := make([]int, len(files))
-		owed := make([]bool, len(files)) // a turn
+		owed := make([]bool, len(files))  // a turn
+		heard := make([]bool, len(files)) // of a write since the last turn began
 		all := false
 		apply := func(i int, e Event) {
 			for _, a := range tr.Apply(&files[i], e) {
 				switch a {
 				case Enqueue:
 					queue[i]++
+				case Look:
+					heard[i] = false
 				case Close:
 					closed[i]++
 				case AllDrained:
@@ -247,7 +251,7 @@ func TestNoEventIsLost(t *testing.T) {
 			switch what := rng.IntN(10); {
 			case what < 3 && f.Turn() == Queued:
 				queue[i]--
-				owed[i] = false
+				owed[i], heard[i] = false, false
 				if got := tr.Apply(f, Taken{}); len(got) != 1 {
 					t.Fatalf("seed %d: a turn has to do %v", seed, got)
 				}
@@ -255,10 +259,14 @@ func TestNoEventIsLost(t *testing.T) {
 				o := outcomes[rng.IntN(len(outcomes))]
 				owed[i] = owed[i] || o == More && !mute
 				apply(i, Ended{Outcome: o})
+				if heard[i] && f.Turn() == Resting && o == Idle && !tr.stopping {
+					t.Fatalf("seed %d: file %d was written to during its turn, and rests", seed, i)
+				}
 			case what == 3:
 				apply(i, Wanted{})
 				owed[i] = owed[i] || !mute
 			case what == 4:
+				heard[i] = true
 				apply(i, Heard{})
 			case what == 5:
 				apply(i, Seen{Scan: uint64(step + 1), Changed: true})
