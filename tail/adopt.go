@@ -55,7 +55,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: s.Handle, Size: st.Size, Real: finder.Elsewhere(real, path)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.isDecided(in, s, info, m, first != "") {
+	if !d.isDecided(in, s, info, m) {
 		return
 	}
 	d.endSuspicion(in, st.Node, f)
@@ -79,9 +79,8 @@ func (in *input) passesOld() bool { return in.isNew && in.StartAt == "end" }
 
 // isDecided reports whether the file s is to have a reader now, with the verdict m. If not, because
 // it has one, or the verdict is open or of what was known before, it keeps the file open as one that is
-// doubted, or closes it, and sees to it that the file is asked about again. gone says that no pattern
-// matches its path. The caller holds mu.
-func (d *discovery) isDecided(in *input, s *compare.Sample, info record.FileInfo, m match, gone bool) bool {
+// doubted, or closes it, and sees to it that the file is asked about again. The caller holds mu.
+func (d *discovery) isDecided(in *input, s *compare.Sample, info record.FileInfo, m match) bool {
 	held := in.suspect[s.Node].f == s.File
 	switch {
 	case in.readers.Get(s.Node) != nil: // renamed between the look and the opening
@@ -90,9 +89,6 @@ func (d *discovery) isDecided(in *input, s *compare.Sample, info record.FileInfo
 		}
 		d.endSuspicion(in, s.Node, nil)
 	case m.is == identity.Undecided:
-		if gone && !held {
-			in.again = append(in.again, info.Path)
-		}
 		d.doubt(in, info, m, s.File)
 		if m.of.reader != nil {
 			d.readyLocked(m.of.reader) // it may have been truncated since its last turn

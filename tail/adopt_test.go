@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/compare"
+	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 )
 
@@ -65,4 +69,53 @@ func TestCopySeenWhileEmpty(t *testing.T) {
 	w.start()
 	w.look()
 	w.expect("in")
+}
+
+// TestDoubtedWithoutDescriptor: a file at a path that no pattern matches and that may be a copy is
+// asked about at each scan, also if it cannot be held open, until it is decided or gone.
+func TestDoubtedWithoutDescriptor(t *testing.T) {
+	w := newWorld(t)
+	text := []byte(strings.Repeat("a line\n", 300))
+	must(t, os.WriteFile(w.path("a.log"), text, 0o644))
+	w.start()
+	w.look()
+	w.shut()
+	must(t, os.WriteFile(w.path("a.old"), text, 0o644))
+	w.open = 0
+	w.prepare() // nobody has turns
+	d, in := w.tailer.find, w.tailer.inputs[0]
+	d.rescan()
+	f, st, err := inode.Open(w.path("a.old"))
+	must(t, err)
+	d.locked(func() {
+		for original := range d.byPath.Get(w.path("a.log")) {
+			m := match{is: identity.Copy, of: original.k.candidate(d.scans.no)} // which has a turn since
+			if d.isDecided(in, compare.Of(f, st, ""), record.FileInfo{Path: w.path("a.old"), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth}, m) {
+				t.Error("it was decided by what was")
+			}
+		}
+	})
+	asked := func(when string, want bool) {
+		t.Helper()
+		if s, is := in.suspect[st.Node]; is != want || is && (s.f != nil || s.scan != d.scans.no) {
+			t.Errorf("%s: it is doubted: %v, and was at scan %d of %d", when, is, s.scan, d.scans.no)
+		}
+	}
+	asked("at first", true)
+	d.rescan()
+	asked("a scan later", true)
+	d.rescan()
+	asked("two scans later", true)
+	d.scans.no++
+	d.miss(in, finder.NewWalk()) // it could not be opened
+	if len(in.suspect) == 0 || len(in.lost) > 0 {
+		t.Error("it is there, and counts as lost")
+	}
+	must(t, os.Remove(w.path("a.old")))
+	d.rescan()
+	asked("it was deleted", false)
+	w.tailer.closeFiles()
+	w.tailer.watch.Close()
+	w.taker.end()
+	w.tailer = nil
 }

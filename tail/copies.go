@@ -16,6 +16,7 @@ import (
 
 // suspicion is that a file is a copy of one that is being read.
 type suspicion struct {
+	node  inode.Node
 	since int64  // ns
 	turn  bool   // a turn of the reader of that tells more, and was asked for
 	scan  uint64 // number of the last scan that had it
@@ -33,7 +34,7 @@ func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
 	n := inode.Of(info)
 	s := in.suspect[n]
 	if s.since == 0 {
-		s.since = t.noteDoubt(in, info)
+		s.node, s.since = n, t.noteDoubt(in, info)
 	}
 	s.turn, s.scan, s.path = m.turn, t.scans.no, info.Path
 	if m.of != nil && m.upTo.Offset > 0 {
@@ -88,22 +89,35 @@ func (t *Tailer) endSuspicion(in *input, n inode.Node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
-// vanished returns the files that may be copies, that are held open, and that the scan w did not
-// find. Those that are not held open are looked for as lost ones. The caller holds mu.
+// vanished returns the files that may be copies and that the scan w did not find. The caller holds mu.
 func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
-	for n, s := range in.suspect {
-		switch {
-		case s.scan == d.scans.no || w.Unknown(s.path):
-		case s.f != nil:
+	for _, s := range in.suspect {
+		if s.scan != d.scans.no && !w.Unknown(s.path) {
 			all = append(all, s)
-		default:
-			if k := in.doubted(n); k != nil {
-				in.lost = append(in.lost, k)
-			}
-			d.endSuspicion(in, n, nil)
 		}
 	}
 	return all
+}
+
+// missCopy handles a file that may be a copy and that the scan did not find: it is compared by its
+// descriptor. If it is not held open, it is looked for as a lost one when its path is gone, and else
+// asked about again: there was no descriptor to open it.
+func (d *discovery) missCopy(in *input, s suspicion) {
+	if s.f != nil {
+		if st, err := inode.In(s.f); err == nil {
+			d.adoptOpen(in, s.path, s.f, st, s.path)
+		}
+		return
+	}
+	if !hasLeft(s.path, s.node) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := in.doubted(s.node); k != nil {
+		in.lost = append(in.lost, k)
+	}
+	d.endSuspicion(in, s.node, nil)
 }
 
 // departureOf returns how the open file of a reader left its path; the zero departure if the file

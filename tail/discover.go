@@ -1,10 +1,13 @@
 package tail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -200,11 +203,16 @@ func statMatch(own *finder.Own, path string) (inode.Status, error) {
 	return st, err
 }
 
-// askAgain compares the files again that an earlier scan could not tell from copies (in.again) and
-// that no pattern matches, so that the scan itself does not find them.
+// askAgain compares the files again that an earlier scan could not tell from copies and that no
+// pattern matches, so that the scan itself does not find them.
 func (d *discovery) askAgain(in *input) {
-	for _, path := range take(d.Tailer, &in.again) {
-		d.adopt(in, path, path)
+	var again []suspicion
+	d.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
+	slices.SortFunc(again, func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
+	for _, s := range again {
+		if st, err := inode.At(s.path); s.scan != d.scans.no && !in.Reads(s.path) && err == nil && st.Node == s.node {
+			d.adopt(in, s.path, s.path)
+		}
 	}
 }
 

@@ -29,17 +29,22 @@ type absence struct {
 	left    bool  // its path is gone, or names another file
 }
 
-// look finds out whether the file of an absent reader still has a name. If the path cannot be
-// examined, left is false. Another goroutine may close a.f meanwhile; deleted then stays.
+// look finds out whether the file of an absent reader still has a name. Another goroutine may close
+// a.f meanwhile; deleted then stays.
 func (a *absence) look() {
 	if a.f != nil {
 		if st, err := inode.In(a.f); err == nil {
 			a.deleted, a.pinned = st.Links == 0, st.Size
 		}
 	}
-	st, err := inode.At(a.path)
-	a.left = err == nil && st.Node != a.node ||
-		errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+	a.left = hasLeft(a.path, a.node)
+}
+
+// hasLeft reports whether a path is gone, or names another file than n. It is false if the path
+// cannot be examined.
+func hasLeft(path string, n inode.Node) bool {
+	st, err := inode.At(path)
+	return err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
 // miss handles the files that the scan w did not find: the tracker decides about those with a
@@ -48,9 +53,7 @@ func (a *absence) look() {
 func (d *discovery) miss(in *input, w *finder.Walk) {
 	absent, vanished := d.absent(in, w)
 	for _, s := range vanished {
-		if st, err := inode.In(s.f); err == nil {
-			d.adoptOpen(in, s.path, s.f, st, s.path)
-		}
+		d.missCopy(in, s)
 	}
 	if len(absent) > 0 {
 		d.stirred = d.scans.no
@@ -74,7 +77,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 	}
 }
 
-// absent returns the readers, and the open files that may be copies, that the scan w did not find.
+// absent returns the readers, and the files that may be copies, that the scan w did not find.
 // It forgets such compressed files.
 func (d *discovery) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
 	d.mu.Lock()

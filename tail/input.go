@@ -50,7 +50,6 @@ type files struct {
 	packed map[inode.Node]*packed // compressed files that are not being read
 	behind map[inode.Node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
 
-	again     []string  // paths that no pattern matches and that have to be asked about again
 	truncated []*known  // whose copies are to be looked for
 	lost      []*known  // gone before they were read to their end; guarded by Tailer.mu
 	rotated   []rotated // beside which others may be
