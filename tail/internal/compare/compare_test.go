@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,11 @@ func TestRead(t *testing.T) {
 	f("a copy", func(*Reader, string) {}, read, identity.Untouched, identity.Holds)
 	f("a copy that is still written", func(*Reader, string) {}, banner+"one\n", identity.Untouched, identity.Prefix)
 	f("of a file that is not open", func(r *Reader, _ string) { r.File = nil }, banner, identity.Untouched, identity.Prefix)
+	f("of a file that is closed meanwhile", func(r *Reader, _ string) { r.File.Close() }, banner+"one\n", identity.Untouched, identity.Prefix)
+	f("of one that is not at its path either", func(r *Reader, path string) { _ = errors.Join(r.File.Close(), os.Remove(path)) }, banner+"one\n", identity.Changing, identity.Unknown)
+	f("of one that is closed and was rewritten", func(r *Reader, path string) {
+		_ = errors.Join(r.File.Close(), os.WriteFile(path, []byte("new\n"), 0o600))
+	}, banner+"one\n", identity.Changing, identity.Unknown)
 	f("another", func(*Reader, string) {}, banner+"ONE\n", identity.Untouched, identity.Differs)
 	f("a copy of what was rewritten meanwhile", func(_ *Reader, path string) { _ = os.WriteFile(path, []byte("new\n"), 0o600) }, read, identity.Changing, identity.Unknown)
 	f("a copy of a deleted file with a rest", func(r *Reader, path string) {

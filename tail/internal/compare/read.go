@@ -52,7 +52,11 @@ func (o *Original) compareRead(s *Sample) Finding {
 // beginsWith compares the file s with the beginning of the original's file, which is longer and is
 // being read: s may be a copy that is still being written.
 func (o *Original) beginsWith(s *Sample) Finding {
-	if m, ok := o.holds(s); ok {
+	m, holds, err := o.holds(s)
+	switch {
+	case err != nil: // nothing is known of it
+		return o.unclear()
+	case holds:
 		f := o.found(identity.Older, identity.Untouched, identity.Prefix)
 		f.UpTo = Place{s.Size, m}
 		return f
@@ -64,19 +68,18 @@ func (o *Original) beginsWith(s *Sample) Finding {
 }
 
 // holds returns the mark at the end of the file s, and whether the original's file, which is being
-// read, has the same one there. False also means that one of them could not be read.
-func (o *Original) holds(s *Sample) (record.Mark, bool) {
-	original, done := o.original()
+// read, has the same one there. The error says that one of them could not be read.
+func (o *Original) holds(s *Sample) (m record.Mark, holds bool, err error) {
+	original, _, done := o.original()
 	if original == nil {
-		return 0, false
+		return 0, false, os.ErrNotExist
 	}
 	defer done()
-	m, err := fingerprint.MarkAt(s.File, s.Size)
-	if err != nil {
-		return 0, false
+	if m, err = fingerprint.MarkAt(s.File, s.Size); err != nil {
+		return 0, false, err
 	}
 	was, err := fingerprint.MarkAt(original, s.Size)
-	return m, err == nil && m == was
+	return m, err == nil && m == was, err
 }
 
 // isIntact reports whether the file that is being read still has all that was read of it.
@@ -85,9 +88,9 @@ func (o *Original) isIntact() bool {
 	if o.Reader.Intact {
 		return true
 	}
-	if original, done := o.original(); original != nil {
+	if original, size, done := o.original(); original != nil {
 		defer done()
-		if st, err := inode.In(original); err == nil && !o.Fits(original, st.Size) {
+		if !o.Fits(original, size) {
 			return false
 		}
 	}
@@ -95,24 +98,27 @@ func (o *Original) isIntact() bool {
 	return true
 }
 
-// original returns the original's file, which is being read, and opens it if need be. It returns
-// nil twice if nobody reads it, that fails, or another file is at its path; else the caller calls done.
-func (o *Original) original() (f *os.File, done func()) {
+// original returns the original's file, which is being read, with its size, and opens it if need be:
+// it may be closed at any moment, if too many files are open. It returns no file if nobody reads it,
+// that fails, or another file is at its path; else the caller calls done.
+func (o *Original) original() (f *os.File, size int64, done func()) {
 	if o.Reader == nil {
-		return nil, nil
+		return nil, 0, nil
 	}
-	if o.Reader.File != nil {
-		return o.Reader.File, func() {}
+	if f := o.Reader.File; f != nil {
+		if st, err := inode.In(f); err == nil {
+			return f, st.Size, func() {}
+		}
 	}
 	f, st, err := inode.Open(o.Reader.Path)
 	if err != nil {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if st.Node != inode.Of(o.Info) {
 		f.Close()
-		return nil, nil
+		return nil, 0, nil
 	}
-	return f, func() { f.Close() }
+	return f, st.Size, func() { f.Close() }
 }
 
 // unlinked returns when the file that is being read was deleted, in ns, and whether it has bytes that
@@ -152,6 +158,6 @@ func (o *Original) ShortCopy(s *Sample, quiet time.Duration) Finding {
 // GoesOnAs reports whether the file s is not empty and seems to be the beginning of the original's
 // file, also beyond the offset up to which that was read.
 func (o *Original) GoesOnAs(s *Sample) bool {
-	_, holds := o.holds(s)
+	_, holds, _ := o.holds(s)
 	return holds && s.Size > 0
 }
