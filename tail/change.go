@@ -215,6 +215,5 @@ func (w *worker) leave(r *reader) after {
 	} else {
 		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", about...)
 	}
-	t.rescanSoon()
-	return closed
+	return yielded
 }

@@ -127,8 +127,7 @@ func (w *worker) repacked(r *reader) (after, error) {
 		return finished, archive.ErrChanged
 	}
 	w.retire(r, compare.Departure{})
-	w.t.rescanSoon()
-	return closed, nil
+	return yielded, nil
 }
 
 // stalledAfter is for how long a reader must not have read on until another may decompress its file in

@@ -207,7 +207,6 @@ func (t *Tailer) mayBeCopy(r *reader, st inode.Status) bool {
 			r.f = nil
 		}
 	}
-	t.rescanSoon()
 	return true
 }
 

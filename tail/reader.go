@@ -137,6 +137,7 @@ const (
 	parked    = tracker.Parked
 	awaitSafe = tracker.AwaitSafe
 	closed    = tracker.Done
+	yielded   = tracker.Yielded
 )
 
 // job is what a worker is told of a reader when its turn begins. What changes meanwhile
@@ -207,7 +208,7 @@ func (w *worker) turn(r *reader) (after, error) {
 		return w.shrunk(r)
 	}
 	if r.empty && st.Size > 0 && w.t.mayBeCopy(r, st) {
-		return closed, nil
+		return yielded, nil
 	}
 	if w.job.moved {
 		r.registered, w.job.moved = false, false

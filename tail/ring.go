@@ -153,12 +153,12 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 		r.failed = &failed
 	}
 	wait := r.show(next)
-	if next == closed || next.Rests() && r.offset == r.size {
+	if next.Closes() || next.Rests() && r.offset == r.size {
 		t.endUnpacking(r)
 	}
 	defer t.endTurn(r.stream, r, next)
 	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.offset, Moved: moved})
-	if goesOn := r.z != nil && next == again; next != closed && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
+	if goesOn := r.z != nil && next == again; !next.Closes() && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
 		t.closeIdle(r)
 		if r.carry != nil {
 			t.closeIdle(r.carry.from)

@@ -183,6 +183,7 @@ const (
 	Parked                   // an event will say when to go on
 	AwaitSafe                // the same: more has to be safe
 	Done                     // closed for good
+	Yielded                  // the same, and a scan decides who reads it from now on
 )
 
 // Waits reports whether an event other than that the file grows ends the wait.
@@ -190,6 +191,9 @@ func (o Outcome) Waits() bool { return o == Parked || o == AwaitSafe }
 
 // Rests reports whether there is nothing to do until the file grows.
 func (o Outcome) Rests() bool { return o == Idle || o == Finished }
+
+// Closes reports whether the file is closed for good.
+func (o Outcome) Closes() bool { return o >= Done }
 
 // Action is what a caller of Apply has to do.
 type Action uint8
@@ -214,6 +218,7 @@ var (
 	read      = []Action{Read}
 	letGo     = []Action{LetGo}
 	closeIt   = []Action{Close}
+	yield     = []Action{Close, Rescan}
 	look      = []Action{Look}
 	rescan    = []Action{Rescan}
 	rest      = []Action{Spare, Plan}
@@ -327,21 +332,24 @@ func (t *Tracker) end(f *File, e Ended) []Action {
 	wanted := e.Outcome == More || f.turn == Again || e.Outcome == AwaitSafe && e.Safe
 	f.wait, f.moved, f.safe = e.Wait, f.moved || e.Moved, e.Outcome == AwaitSafe && !e.Safe
 	rests := e.Outcome.Rests() && !wanted
-	if (e.Outcome == Finished || e.Outcome == Done) && !f.finished {
+	if (e.Outcome == Finished || e.Outcome.Closes()) && !f.finished {
 		f.finished = true
 		t.unread--
 	}
 	last := false
-	if f.draining && (rests || e.Outcome == Done) {
+	if f.draining && (rests || e.Outcome.Closes()) {
 		f.draining = false
 		t.left--
 		last = t.left == 0
 	}
 	switch {
-	case e.Outcome == Done:
+	case e.Outcome.Closes():
 		f.turn = Closed
-		if last {
+		switch {
+		case last:
 			return closeLast
+		case e.Outcome == Yielded:
+			return yield
 		}
 		return closeIt
 	case rests && last:

@@ -110,6 +110,7 @@ func TestApply(t *testing.T) {
 		{"it waits until more is safe", running, Ended{Outcome: AwaitSafe}, Resting, none},
 		{"it waits until more is safe, which it is", running, Ended{Outcome: AwaitSafe, Safe: true}, Queued, enqueue},
 		{"it is closed", running, Ended{Outcome: Done}, Closed, closeIt},
+		{"it is closed, and a scan decides who reads it", running, Ended{Outcome: Yielded}, Closed, yield},
 		{"it is closed though it is wanted", again, Ended{Outcome: Done}, Closed, closeIt},
 		{"a run that reads each once has read it", running, Ended{Outcome: Finished}, Resting, rest},
 
@@ -243,7 +244,7 @@ func TestNoEventIsLost(t *testing.T) {
 			apply(i, Begun{})
 			owed[i] = true
 		}
-		outcomes := []Outcome{More, Idle, Finished, Parked, AwaitSafe, Done}
+		outcomes := []Outcome{More, Idle, Finished, Parked, AwaitSafe, Done, Yielded}
 		for step := range 1 + rng.IntN(60) {
 			i := rng.IntN(len(files))
 			f := &files[i]
