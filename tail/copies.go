@@ -183,9 +183,10 @@ func (c *candidate) stands() bool {
 // mayBeCopy looks at a file that was empty when it was found and now has content: a copy begins as
 // an empty file too. If it may be one, its reader has to end, and a scan decides; a compressed file
 // is inspected at its path.
-func (t *Tailer) mayBeCopy(r *reader, st inode.Status) bool {
+func (w *worker) mayBeCopy(r *reader, st inode.Status) bool {
+	t := w.t
 	r.empty = false
-	packed := r.in.packing(r.f, r.path()) != compressed.Plain
+	packed := r.in.packing(r.f, w.job.path) != compressed.Plain
 	m := match{is: identity.Undecided}
 	if !packed {
 		m = t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))

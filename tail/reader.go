@@ -207,7 +207,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	if st.Size < r.offset {
 		return w.shrunk(r)
 	}
-	if r.empty && st.Size > 0 && w.t.mayBeCopy(r, st) {
+	if r.empty && st.Size > 0 && w.mayBeCopy(r, st) {
 		return yielded, nil
 	}
 	if w.job.moved {

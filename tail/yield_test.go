@@ -1,12 +1,28 @@
 package tail
 
 import (
+	"errors"
 	"os"
+	"sync"
 	"testing"
 
 	"kusto-agent/internal/format"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
+
+// takes returns a worker that begins a turn of a reader of a tailer that was halted.
+func (t *Tailer) takes(r *reader) *worker {
+	wk := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
+	t.locked(func() {
+		r.life = tracker.File{}
+		r.wake()
+		r.own()
+		wk.job = t.jobOf(r)
+		t.turns.tracker.Apply(&r.life, tracker.Taken{})
+	})
+	return wk
+}
 
 // TestScanAfterTheReader: a file that its reader leaves to the next scan is not being read any more
 // when that scan is asked for: one that came before would pass it over.
@@ -33,14 +49,7 @@ func TestScanAfterTheReader(t *testing.T) {
 				}
 			}
 			r := tailer.all()[0]
-			wk := &worker{t: tailer, scanners: make(map[*input]*format.Scanner)}
-			tailer.locked(func() {
-				r.life = tracker.File{}
-				r.wake()
-				r.own()
-				wk.job = tailer.jobOf(r)
-				tailer.turns.tracker.Apply(&r.life, tracker.Taken{})
-			})
+			wk := tailer.takes(r)
 			asked()
 			next, err := turn(wk, r)
 			must(t, err)
@@ -57,4 +66,43 @@ func TestScanAfterTheReader(t *testing.T) {
 	f("its input does not read it any more", "a.log", line, line, func(wk *worker, r *reader) (after, error) { return wk.leave(r), nil })
 	f("it was compressed anew", "a.log.gz", packedBytes(".gz", line), packedBytes(".gz", more), (*worker).turn)
 	f("it was empty and is compressed", "a.log", nil, packedBytes(".gz", more), (*worker).turn)
+}
+
+// TestRenamedInATurn: a scan may find a file under another name while a worker compares what is new
+// in it, which was empty before.
+func TestRenamedInATurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("a.log"), nil, 0o644))
+	w.start()
+	w.look()
+	tailer := w.tailer
+	w.halt() // nobody else has turns now
+	tailer.turns.tracker = tracker.Tracker{}
+	must(t, os.WriteFile(w.path("a.log"), []byte("a line\n"), 0o644))
+	st, err := inode.At(w.path("a.log"))
+	must(t, err)
+	w.rename("a.log", "b.log")
+	r := tailer.all()[0]
+	wk := tailer.takes(r)
+	var scan sync.WaitGroup
+	tailer.size = func(size int64) int64 {
+		tailer.size = nil
+		scan.Go(func() {
+			tailer.scans.no++
+			tailer.find.seen(r, w.path("b.log"), w.path("a.log"), st)
+			must(t, os.Mkdir(w.path("seen"), 0o755))
+		})
+		for err := os.ErrNotExist; errors.Is(err, os.ErrNotExist); _, err = os.Lstat(w.path("seen")) { // a channel would hide a race
+		}
+		return size
+	}
+	next, err := wk.turn(r)
+	must(t, err)
+	scan.Wait()
+	tailer.put(r, next, false, "")
+	if got := tailer.all(); len(got) != 1 || got[0].path() != w.path("b.log") {
+		t.Errorf("%d files are read", len(got))
+	}
+	tailer.closeFiles()
 }
