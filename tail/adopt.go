@@ -22,6 +22,9 @@ import (
 // read is logged.
 func (d *discovery) adopt(in *input, path, first string) {
 	f, st, err := inode.Open(path)
+	if err != nil && first != "" {
+		in.openLater(path, first)
+	}
 	if err == nil && d.own.Holds(path, st.Node) {
 		f.Close()
 		err = notices.ErrOwn
@@ -38,6 +41,17 @@ func (d *discovery) adopt(in *input, path, first string) {
 		return
 	}
 	d.adoptOpen(in, path, f, st, first)
+}
+
+// unopened is a file that no pattern matches, so that no scan finds it by itself, and that could not be
+// opened.
+type unopened struct{ path, first string }
+
+// openLater notes an unopened file for the next scan; see adopt for first.
+func (in *input) openLater(path, first string) {
+	if st, err := inode.At(path); err == nil {
+		in.unopened[st.Node] = unopened{path, first}
+	}
 }
 
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if

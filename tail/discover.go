@@ -203,8 +203,8 @@ func statMatch(own *finder.Own, path string) (inode.Status, error) {
 	return st, err
 }
 
-// askAgain compares the files again that an earlier scan could not tell from copies and that no
-// pattern matches, so that the scan itself does not find them.
+// askAgain compares the files again that an earlier scan could not tell from copies or not open, and
+// that no pattern matches, so that the scan itself does not find them.
 func (d *discovery) askAgain(in *input) {
 	var again []suspicion
 	d.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
@@ -212,6 +212,13 @@ func (d *discovery) askAgain(in *input) {
 	for _, s := range again {
 		if st, err := inode.At(s.path); s.scan != d.scans.no && !in.Reads(s.path) && err == nil && st.Node == s.node {
 			d.adopt(in, s.path, s.path)
+		}
+	}
+	was := in.unopened
+	in.unopened = make(map[inode.Node]unopened)
+	for n, u := range was {
+		if !hasLeft(u.path, n) {
+			d.adopt(in, u.path, u.first)
 		}
 	}
 }

@@ -45,7 +45,8 @@ type files struct {
 	suspect map[inode.Node]suspicion
 	renewed map[inode.Node]*reader // in this scan, see copiedUp; nil: not looked for
 
-	folders folders
+	unopened map[inode.Node]unopened // by the last scan
+	folders  folders
 
 	packed map[inode.Node]*packed // compressed files that are not being read
 	behind map[inode.Node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
@@ -69,6 +70,7 @@ func newFiles(name string) *files {
 		streams:  make(map[string]*stream),
 		heads:    newHeads(),
 		suspect:  make(map[inode.Node]suspicion),
+		unopened: make(map[inode.Node]unopened),
 		packed:   make(map[inode.Node]*packed),
 		behind:   make(map[inode.Node]stray),
 	}
