@@ -17,6 +17,7 @@ func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 	polled := slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Watch == "poll" })
 	pace := finder.Pace{Heard: d.watch.Healthy() && !polled, Busy: d.scans.no-d.stirred < busyFor, Most: d.o.Rescan}
 	wait := pace.ScanWait(scan)
+	due := time.Now().Add(wait)
 	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}, false))
 	defer next.Stop()
 	defer glance.Stop()
@@ -34,7 +35,7 @@ func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 			d.meetFresh()
 			if !wanted {
 				wanted = true
-				next.Reset(finder.NewsWait(scan, wait))
+				next.Reset(finder.NewsWait(scan, time.Until(due)))
 			}
 		case <-glance.C:
 			var c finder.Cost

@@ -83,7 +83,8 @@ func (p Pace) ScanWait(scan Cost) time.Duration {
 	return wait
 }
 
-// NewsWait is how long after the news that names have changed the next scan comes.
+// NewsWait is how long after the news that names have changed the next scan comes; without is how long
+// it would be without them.
 func NewsWait(scan Cost, without time.Duration) time.Duration {
 	return min(scan.rest(0, newsPart), without)
 }
