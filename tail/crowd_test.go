@@ -72,6 +72,50 @@ func TestRotatedFilesAreForgotten(t *testing.T) {
 	w.expect("in", "more")
 }
 
+// TestMovedFilesAreForgotten: nothing is left of where a file was before it went on in another one.
+func TestMovedFilesAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("*.log*")}
+	w.in().ForgetAfter, w.in().RotateQuiet = units.Duration(time.Millisecond), units.Duration(time.Hour) // nothing is decided by waiting
+	s := newScript(w)
+	w.start()
+	var lines []string
+	for i := range 300 {
+		lines = append(lines, fmt.Sprint("a line of a file that moves ", i))
+	}
+	must(t, s.write(os.O_APPEND, "a.log", lined(lines)...))
+	w.expect("in", lines...)
+	s.run(`
+		cp a.log a.log.1
+		tick
+		rm a.log
+		expect
+		cp a.log.1 a.log.2
+		tick
+		rm a.log.1
+		expect
+	`) // as to another file system
+	in := w.tailer.inputs[0]
+	w.tailer.locked(func() {
+		if len(in.byNode.former) != 2 {
+			t.Fatalf("its former files are %v, want 2", in.byNode.former)
+		}
+	})
+	must(t, os.Remove(w.path("a.log.2")))
+	w.in().RotateQuiet = units.Duration(time.Millisecond)
+	w.reload()
+	w.await("it to be forgotten", func() bool {
+		w.tailer.rescanSoon()
+		return in.known.Len() == 0
+	})
+	w.tailer.locked(func() {
+		if n := len(in.byNode.former); n > 0 {
+			t.Errorf("%d former files are left of none", n)
+		}
+	})
+}
+
 // TestDescriptorsGoRound: no more files are open than may be, and each that is open
 // and rests can be asked for its descriptor.
 func TestDescriptorsGoRound(t *testing.T) {

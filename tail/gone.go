@@ -147,9 +147,7 @@ func (d *discovery) forgot(in *input, c *candidate, there bool) bool {
 	}
 	in.known.Delete(k.file())
 	in.heads.remove(k)
-	if last {
-		in.byNode.remove(k.node())
-	}
+	in.byNode.forget(k)
 	return true
 }
 

@@ -47,6 +47,15 @@ func (x *nodes) remove(n inode.Node) {
 	delete(x.former, n)
 }
 
+// forget removes a generation from where it is and was, unless another is found there by now.
+func (x *nodes) forget(k *known) {
+	for _, n := range append(k.was, k.node()) {
+		if x.get(n) == k {
+			x.remove(n)
+		}
+	}
+}
+
 // has reports whether k is the latest generation of its file.
 func (x *nodes) has(k *known) bool { return x.get(k.node()) == k }
 
@@ -61,6 +70,7 @@ func (in *input) describe(k *known, info record.FileInfo) {
 	if was != inode.Of(info) && in.byNode.now.Get(was) == k {
 		in.byNode.now.Delete(was)
 		in.byNode.former[was] = k
+		k.own().was = append(k.was, was)
 	}
 	if head != info.Head {
 		in.heads.remove(k)

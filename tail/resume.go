@@ -40,6 +40,7 @@ type past struct {
 	late     []byte          // what was read before the position, where that ends with a truncation; see keepLate
 	missing  time.Time       // when it was first found to have no file
 	toldLost bool
+	was      []inode.Node // where it was before it went on in other files, see nodes
 	left     compare.Departure
 
 	anew      time.Time // when its file was found truncated or rewritten, and this generation began
