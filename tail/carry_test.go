@@ -539,3 +539,42 @@ func TestMessageNotOverACompressedFile(t *testing.T) {
 		})
 	}
 }
+
+// While the agent is stopped, an older file of the same path is compressed before or after the rotation
+// that divides a message, as kubelet does: it is not taken for the file between the two.
+func TestMessageBesideAnOlderCompressedFile(t *testing.T) {
+	for _, pack := range []string{"gzip", "keep-time-gzip"} {
+		for _, first := range []bool{false, true} {
+			t.Run(fmt.Sprint(pack, " first ", first), func(t *testing.T) {
+				w := carryWorld(t, "cri")
+				w.in().RotateQuiet = units.Duration(2 * time.Second)
+				s := newScript(w)
+				long := strings.Repeat("x", 2000)
+				w.appendTo("a.log", criLine("stdout", "F", long+" 0"))
+				w.start()
+				w.expect("in", criMessage("stdout", long+" 0"))
+				for n := 1; n < 4; n++ {
+					old, packs := fmt.Sprintf("a.log.%d", n-1), func() {
+						if n > 1 {
+							s.run("tick\n" + pack + " " + fmt.Sprintf("a.log.%d", n-1) + "\ntick")
+						}
+					}
+					_ = old
+					w.shut()
+					w.appendTo("a.log", criLine("stdout", "P", "a"))
+					if first {
+						packs()
+					}
+					w.rename("a.log", fmt.Sprintf("a.log.%d", n))
+					s.run("tick")
+					w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "F", fmt.Sprint(long, " ", n)))
+					if !first {
+						packs()
+					}
+					w.start()
+					w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", fmt.Sprint(long, " ", n)))
+				}
+			})
+		}
+	}
+}

@@ -87,15 +87,15 @@ func (d *discovery) change(c *Change) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, in := range c.inputs {
-		old, absent := was[in.Name], false
+		old := was[in.Name]
 		if old == nil {
-			old, absent = d.former[in.Name], true
+			old = d.former[in.Name]
 		}
 		if old != nil && old != in {
 			in.files, old.next = old.files, in
 		}
 		d.byName[in.Name] = in.files
-		in.unsought = in.unsought || absent // its files may have been renamed meanwhile
+		in.unsought = in.unsought || was[in.Name] != in // files that were left out may have been renamed meanwhile
 		delete(was, in.Name)
 		delete(d.former, in.Name)
 	}

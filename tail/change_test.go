@@ -86,6 +86,30 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 	}
 }
 
+// A file is rotated to a name that no pattern matches while the patterns of its input leave it
+// out: when they match its path again, it is read to its end under that name.
+func TestRotatedWhilePatternsLeaveItOut(t *testing.T) {
+	t.Parallel()
+	eachWatch(t, func(t *testing.T, w *world) {
+		w.in().Paths = []string{w.path("a.log")}
+		s := newScript(w)
+		s.run("append a.log one\nstart\nexpect one")
+		w.in().Paths = []string{w.path("b.log")}
+		s.run(`
+			reload
+			look
+			append a.log two
+			mv a.log a.log.1
+			tick
+			append a.log three
+			look
+			expect
+		`)
+		w.in().Paths = []string{w.path("a.log")}
+		s.run("reload\nexpect two three")
+	})
+}
+
 // What is wrong with new inputs is told before anything changes, and a change that
 // comes when reading has ended does nothing.
 func TestPrepare(t *testing.T) {
