@@ -300,7 +300,7 @@ func (t *Tailer) passOver(r *reader, size int64) {
 // turn. The caller holds mu.
 func (t *Tailer) start(r *reader, f record.File, k *known) {
 	r.file, r.k = f, k
-	if r.info.Dated == 0 && r.in.DatesNeeded() { // lines of syslog do not tell their year
+	if r.info.Dated == 0 && (r.in.DatesNeeded() || r.in.Carries()) { // lines of syslog do not tell their year, a compressed file not when it was begun
 		r.info.Dated = r.mtime
 	}
 	r.in.describe(k, r.info)

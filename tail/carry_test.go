@@ -549,30 +549,29 @@ func TestMessageBesideAnOlderCompressedFile(t *testing.T) {
 				w := carryWorld(t, "cri")
 				w.in().RotateQuiet = units.Duration(2 * time.Second)
 				s := newScript(w)
-				long := strings.Repeat("x", 2000)
-				w.appendTo("a.log", criLine("stdout", "F", long+" 0"))
+				long := func(n int) string { return strings.Repeat(fmt.Sprint("file ", n, " "), 300) } // so that files do not begin alike
+				w.appendTo("a.log", criLine("stdout", "F", long(0)))
 				w.start()
-				w.expect("in", criMessage("stdout", long+" 0"))
+				w.expect("in", criMessage("stdout", long(0)))
 				for n := 1; n < 4; n++ {
-					old, packs := fmt.Sprintf("a.log.%d", n-1), func() {
+					packOlder := func() {
 						if n > 1 {
-							s.run("tick\n" + pack + " " + fmt.Sprintf("a.log.%d", n-1) + "\ntick")
+							s.run(fmt.Sprintf("tick\n%s a.log.%d\ntick", pack, n-1))
 						}
 					}
-					_ = old
 					w.shut()
 					w.appendTo("a.log", criLine("stdout", "P", "a"))
 					if first {
-						packs()
+						packOlder()
 					}
-					w.rename("a.log", fmt.Sprintf("a.log.%d", n))
+					w.rename("a.log", fmt.Sprint("a.log.", n))
 					s.run("tick")
-					w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "F", fmt.Sprint(long, " ", n)))
+					w.appendTo("a.log", criLine("stdout", "F", fmt.Sprint("b", n)), criLine("stdout", "F", long(n)))
 					if !first {
-						packs()
+						packOlder()
 					}
 					w.start()
-					w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", fmt.Sprint(long, " ", n)))
+					w.expect("in", criMessage("stdout", fmt.Sprint("ab", n)), criMessage("stdout", long(n)))
 				}
 			})
 		}

@@ -1,11 +1,13 @@
 package tail
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"time"
 
 	"kusto-agent/internal/compressed"
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -198,8 +200,13 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
-	case open && left && !r.in.isPackedBetween(o, r):
-		return o, false
+	case open && left:
+		switch between, unclear := r.in.packedBetween(o, r); {
+		case unclear:
+			return nil, true
+		case !between:
+			return o, false
+		}
 	case !open && o.parked && o.offset < o.end(): // it waits for room, and may end with an open message
 		return nil, true
 	}
@@ -240,8 +247,8 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 	if of == nil || of.k.position == of.shown.size {
 		return of, false
 	}
-	for k := range in.known.All() { // one that was read to its end may lie between
-		if is := k.info.Info(); k.reader == nil && of.info.Birth < is.Birth && is.Birth < r.info.Birth && homeOf(is.First) == r.stream.home {
+	for k := range in.known.All() { // one that was read to its end may lie between; see packedBetween for those not yet looked through
+		if is := k.info.Info(); k.reader == nil && in.packed[k.node()] == nil && begun(&of.info, &is) < 0 && begun(&is, &r.info) < 0 && homeOf(is.First) == r.stream.home {
 			if _, doubted = in.suspect[k.node()]; !doubted {
 				return nil, false
 			}
@@ -250,30 +257,39 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 	return of, doubted
 }
 
-// isPackedBetween reports whether a compressed file holds what was written at the path of the stream
-// after the file of o and before that of r: compressing keeps the time of the last write. The caller
-// holds Tailer.mu.
-func (in *input) isPackedBetween(o, r *reader) bool {
+// packedBetween reports whether a compressed file holds what was written at the path of the stream
+// after the file of o and before that of r: compressing keeps the time of the last write. unclear: one
+// that is still to be looked through may be of an older file. The caller holds Tailer.mu.
+func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 	isOne := func(path string, mtime int64) bool {
 		return o.shown.mtime < mtime && mtime <= r.info.Birth && homeOf(compressed.Bare(path)) == r.stream.home
 	}
 	for _, p := range in.packed {
 		if isOne(p.path, p.st.Mtime) {
-			return true
+			is, unclear = true, unclear || p.state().IsPending()
 		}
 	}
-	return some(in.known.All(), func(k *known) bool { // one that was read since, or is being read
+	return is || some(in.known.All(), func(k *known) bool { // one that was read since, or is being read
 		is := k.info.Info()
-		return k != o.k && is.Packed.Size > 0 && isOne(is.First, is.Packed.Mtime)
-	})
+		return k != o.k && is.Packed.Size > 0 && isOne(is.First, cmp.Or(is.Dated, is.Packed.Mtime))
+	}), unclear
 }
 
-// isOlder reports whether the file of a was created before that of b; by the same birth, the one
-// that has left its path is older, and else found says it. The caller holds Tailer.mu.
+// begun compares when two files of a stream were begun. The birth of a compressed file says nothing of
+// that, and its date is kept from when it was a plain one.
+func begun(a, b *record.FileInfo) int {
+	if a.Packed.Size > 0 || b.Packed.Size > 0 {
+		return cmp.Compare(a.Dated, b.Dated)
+	}
+	return cmp.Compare(a.Birth, b.Birth)
+}
+
+// isOlder reports whether the file of a was begun before that of b; if both were at the same time, the
+// one that has left its path is older, and else found says it. The caller holds Tailer.mu.
 func isOlder(a, b *reader, found bool) bool {
 	switch left := a.hasLeft(); {
-	case a.info.Birth != b.info.Birth:
-		return a.info.Birth < b.info.Birth
+	case begun(&a.info, &b.info) != 0:
+		return begun(&a.info, &b.info) < 0
 	case left != b.hasLeft():
 		return left
 	}
