@@ -29,7 +29,7 @@ var earlyCases = map[int][]string{
 	12: {"script:012-two-inputs"},
 	13: {"config.TestOneFileOneRoute", "tail.TestRival", "script:094-two-inputs"},
 	14: {"script:014-ignore-older"},
-	15: {"script:014-ignore-older"},
+	15: {"script:014-ignore-older", "script:015-old-rotated"},
 	16: {"script:014-ignore-older"},
 	17: {"script:017-old-link"},
 

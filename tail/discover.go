@@ -170,8 +170,7 @@ func (d *discovery) meet(in *input, path, first string) {
 		return
 	}
 	rival, left := d.rival(in, st)
-	k := in.byNode.get(st.Node)
-	unread := k != nil && k.position < k.sizeAt(st) // a file that was begun is read to its end, however old it is
+	known := in.byNode.get(st.Node) != nil // a file that was begun is followed, however old it is: it may be written to and rotated
 	d.mu.Unlock()
 	if rival != nil {
 		if left { // the other input reads the rest of it
@@ -180,7 +179,7 @@ func (d *discovery) meet(in *input, path, first string) {
 		d.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
 		return
 	}
-	if old := in.IgnoreOlder.D(); old > 0 && !unread && time.Since(time.Unix(0, st.Mtime)) > old {
+	if old := in.IgnoreOlder.D(); old > 0 && !known && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
 	if first != "" || !d.copiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
