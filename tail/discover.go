@@ -53,9 +53,17 @@ func (d *discovery) awaitAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !d.readWaiting() {
+		if d.readWaiting() {
+			continue
+		}
+		more := false
+		d.locked(func() {
+			more = slices.ContainsFunc(d.inputs, func(in *input) bool { return len(in.rotated) > 0 })
+		})
+		if !more {
 			return
 		}
+		d.rescan() // finds what was rotated after a compressed file that has just been recognised
 	}
 }
 

@@ -215,3 +215,31 @@ func TestPlacesToUnpackIn(t *testing.T) {
 		t.Error("there are too many places, or one has lost its place that goes on")
 	}
 }
+
+// A run --once also finds what was rotated after a file whose rest it finds in a compressed one, in
+// another folder, where nothing but the form of its name leads to it.
+func TestOnceFindsWhatWasRotatedAfterACompressedFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	lines := func(name string) (all []string) {
+		for n := range 100 {
+			all = append(all, fmt.Sprint(name, " ", n, " of a hundred lines"))
+		}
+		return all
+	}
+	rotate := func(n int) {
+		s.run(fmt.Sprintf("tick\nmv a.log old/a.log.%d\nkeep-time-gzip old/a.log.%d\ntick", n, n))
+	}
+	must(t, os.Mkdir(w.path("old"), 0o755))
+	must(t, s.write(os.O_APPEND, "a.log", lined(lines("first"))...))
+	wantRecords(t, w.runOnce(), lines("first")...)
+	s.run("append a.log rest")
+	rotate(3)
+	for n, name := range []string{"second", "third"} {
+		must(t, s.write(os.O_APPEND, "a.log", lined(lines(name))...))
+		rotate(2 - n)
+	}
+	s.run("append a.log last")
+	wantRecords(t, w.runOnce(), slices.Concat([]string{"rest", "last"}, lines("second"), lines("third"))...)
+}
