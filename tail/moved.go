@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -109,10 +108,10 @@ func (d *discovery) findCopies(in *input) {
 			inode.Status
 		}
 		for _, path := range info.Paths() {
-			dir, base := filepath.Split(path)
+			dir, _ := filepath.Split(path)
 			entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
 			for _, e := range entries {
-				if !strings.HasPrefix(e.Name(), base) || e.Name() == base || !e.Type().IsRegular() {
+				if !e.Type().IsRegular() || !compare.IsNameOf(dir+e.Name(), info) {
 					continue
 				}
 				if st, is := d.continues(in, k, dir+e.Name()); is && st.Ctime > last.Ctime {
