@@ -30,7 +30,11 @@ func (d *discovery) adopt(in *input, path, first string) {
 		err = notices.ErrOwn
 	}
 	if err == nil {
-		if how := in.packing(f, path); how != compressed.Plain {
+		switch how := in.packing(f, path); {
+		case how.IsForeign():
+			f.Close()
+			err = notices.Foreign(how)
+		case how != compressed.Plain:
 			d.meetPacked(in, path, f, st, how, first)
 			f.Close()
 			return

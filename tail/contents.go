@@ -49,7 +49,7 @@ func (r *reader) src() io.ReaderAt {
 // no longer compressed, the source is f itself.
 func unpacked(f *os.File, st inode.Status, size int64) reread.Source {
 	how, _, _ := compressed.KindAt(f)
-	if !how.IsKnown() {
+	if !how.IsReadable() {
 		return f // it was replaced: what is there does not fit
 	}
 	z := &contents{Source: archive.NewSource(how, st.Size, size), f: f, file: record.Packed{Size: st.Size, Mtime: st.Mtime}}

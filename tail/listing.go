@@ -229,9 +229,12 @@ func (x *looking) meet(in *input, path string) {
 		x.add(in, path, 0, err)
 		return
 	}
+	how := in.packing(f, path)
 	f.Close()
 	key := onRoute{st.Node, in.Route}
 	switch rival := x.taken[key]; {
+	case how.IsForeign():
+		err = notices.Foreign(how)
 	case x.own.Holds(path, st.Node):
 		err = notices.ErrOwn
 	case rival == in.Name: // another of its names

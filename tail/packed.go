@@ -51,7 +51,7 @@ type packed struct {
 
 // packing returns how an open file is compressed, by its first bytes. One that is too short to tell
 // counts as compressed only by its name. With compressed: never, a compressed name makes it so, so
-// that none is read as plain text.
+// that none is read as plain text, and what the agent cannot read is left alone too.
 func (in *input) packing(f *os.File, path string) compressed.Kind {
 	how, n, err := compressed.KindAt(f)
 	if err != nil {
@@ -59,6 +59,10 @@ func (in *input) packing(f *os.File, path string) compressed.Kind {
 	}
 	named := compressed.IsNamed(path)
 	switch {
+	case how.IsForeign() && in.Compressed == "never":
+		return compressed.Unknown
+	case how.IsForeign():
+		return how
 	case in.Compressed == "never" && !named, how == compressed.Unknown && !named && n < 2:
 		return compressed.Plain
 	case how == compressed.Plain && in.Compressed == "never":

@@ -90,7 +90,7 @@ func (d *discovery) meetStray(in *input, s stray) {
 		return
 	}
 	defer f.Close()
-	if how, _, _ := compressed.KindAt(f); how.IsKnown() {
+	if how, _, _ := compressed.KindAt(f); how.IsReadable() {
 		d.meetPacked(in, s.path, f, st, how, s.first)
 	}
 }

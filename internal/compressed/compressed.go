@@ -22,13 +22,26 @@ const (
 	Unknown
 	Gzip
 	Zstd
+	Xz
+	Bzip2
+	Lz4
+	Zip
+	SevenZip
 )
 
-// IsKnown reports whether a file of this kind can be decompressed.
-func (k Kind) IsKnown() bool { return k == Gzip || k == Zstd }
+var kindWords = [...]string{"", "", "gzip", "zstd", "xz", "bzip2", "lz4", "zip", "7z"}
+
+// String is the name of the compression; empty: it is none, or not known.
+func (k Kind) String() string { return kindWords[k] }
+
+// IsReadable reports whether a file of this kind can be decompressed.
+func (k Kind) IsReadable() bool { return k == Gzip || k == Zstd }
+
+// IsForeign reports whether a file is compressed in a way that the agent cannot read.
+func (k Kind) IsForeign() bool { return k > Zstd }
 
 // beginning is how many bytes of a file KindOf needs.
-const beginning = 4
+const beginning = 10
 
 var (
 	gzipMagic = []byte{0x1f, 0x8b, 8}
@@ -36,21 +49,38 @@ var (
 	skipMagic = []byte{0x2a, 0x4d, 0x18} // behind 0x50 to 0x5f: a frame of zstd that holds no data
 )
 
-// KindOf returns how a file is compressed, by its first four bytes. A file of zstd may begin with a
-// frame that holds no data. Unknown means that there are fewer bytes, which may be the beginning of
-// a compressed file.
+// foreignKind returns the kind of what cannot be read, by its first bytes, or Plain. No text begins so.
+func foreignKind(b string) Kind {
+	switch {
+	case strings.HasPrefix(b, "\xfd7zXZ\x00"):
+		return Xz
+	case strings.HasPrefix(b, "BZh") && strings.HasPrefix(b[min(len(b), 4):], "1AY&SY"): // between them is its level
+		return Bzip2
+	case strings.HasPrefix(b, "\x04\x22\x4d\x18"):
+		return Lz4
+	case strings.HasPrefix(b, "PK\x03\x04"):
+		return Zip
+	case strings.HasPrefix(b, "7z\xbc\xaf\x27\x1c"):
+		return SevenZip
+	}
+	return Plain
+}
+
+// KindOf returns how a file is compressed, by its first ten bytes. A file of zstd may begin with a
+// frame that holds no data. Unknown means that there are fewer bytes than gzip and zstd begin with, which
+// may be the beginning of a compressed file.
 func KindOf(b []byte) Kind {
 	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
-	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:])
+	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:min(len(b), 4)])
 	switch {
 	case bytes.HasPrefix(b, gzipMagic):
 		return Gzip
-	case bytes.HasPrefix(b, zstdMagic), skips && len(b) == beginning:
+	case bytes.HasPrefix(b, zstdMagic), skips && len(b) >= 4:
 		return Zstd
 	case skips, begins(gzipMagic), begins(zstdMagic):
 		return Unknown
 	}
-	return Plain
+	return foreignKind(string(b))
 }
 
 // KindAt returns how an open file is compressed, and how many bytes that was told from. The error is one
@@ -64,15 +94,17 @@ func KindAt(f io.ReaderAt) (k Kind, n int, err error) {
 }
 
 // Reader returns what is in a file, decompressed if it is of a known kind. The caller calls done when it
-// has read enough. The error is one of the beginning of compressed data.
+// has read enough. The error is one of the beginning of compressed data, or a ForeignError.
 func Reader(file io.Reader) (content io.Reader, done func(), err error) {
 	r := bufio.NewReader(file)
 	start, _ := r.Peek(beginning) // an error comes again when the content is read
-	switch KindOf(start) {
-	case Gzip:
+	switch k := KindOf(start); {
+	case k.IsForeign():
+		return nil, nil, ForeignError{k}
+	case k == Gzip:
 		z, err := gzip.NewReader(r)
 		return z, func() {}, err
-	case Zstd:
+	case k == Zstd:
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, nil, err
@@ -80,6 +112,13 @@ func Reader(file io.Reader) (content io.Reader, done func(), err error) {
 		return z, z.Close, nil
 	}
 	return r, func() {}, nil
+}
+
+// ForeignError says that a file is compressed in a way that the agent cannot read.
+type ForeignError struct{ Kind }
+
+func (e ForeignError) Error() string {
+	return "it is compressed with " + e.String() + ", which the agent cannot read"
 }
 
 // Extensions are those that the names of compressed files have.

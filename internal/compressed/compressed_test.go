@@ -3,7 +3,9 @@ package compressed
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -29,6 +31,13 @@ func TestKindOf(t *testing.T) {
 	f("{\"a\"", Plain)
 	f("Obj\x01", Plain)
 	f("Post", Plain)
+	f("\xfd7zXZ\x00\x00\x04", Xz)
+	f("BZh91AY&SY", Bzip2)
+	f("BZh91AY&", Plain) // so short are none of bzip2, and there are lines that begin with it
+	f("\x04\x22\x4d\x18\x64", Lz4)
+	f("PK\x03\x04\x14", Zip)
+	f("PK and so on", Plain)
+	f("7z\xbc\xaf\x27\x1c\x00", SevenZip)
 }
 
 func TestNames(t *testing.T) {
@@ -69,9 +78,12 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s: %q, %v", what, got, err)
 		}
 		done()
-		if k, n, err := KindAt(bytes.NewReader(b)); err != nil || n != 4 || k.IsKnown() != (what != "plain") {
+		if k, n, err := KindAt(bytes.NewReader(b)); err != nil || n != min(len(b), beginning) || k.IsReadable() != (what != "plain") {
 			t.Errorf("%s: kind %d of %d bytes, %v", what, k, n, err)
 		}
+	}
+	if _, _, err := Reader(strings.NewReader("\xfd7zXZ\x00\x00\x04")); !errors.As(err, new(ForeignError)) || !strings.Contains(err.Error(), "with xz") {
+		t.Errorf("xz: %v", err)
 	}
 	if _, _, err := Reader(bytes.NewReader(gz.Bytes()[:6])); err == nil {
 		t.Error("gzip that breaks off in its header is no error")

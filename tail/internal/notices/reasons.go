@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/settings"
@@ -54,6 +55,11 @@ func Dangling(err error) error { return &problem{error: err, fix: FixOf(err), un
 // Rival is for a file that another input, of that name, reads for the same route.
 func Rival(input string) error {
 	return &problem{error: errors.New("input " + input + " reads it for the same route"), fix: "nothing is missing; to end this, narrow the paths of one of the two"}
+}
+
+// Foreign is for a file that is compressed in a way that the agent cannot read.
+func Foreign(how compressed.Kind) error {
+	return &problem{error: compressed.ForeignError{Kind: how}, fix: "compress it with gzip or zstd, unpack it beside, or " + leaveOut, unread: true}
 }
 
 // Quarantine is for a file with a record that quarantine does not take.

@@ -1,0 +1,44 @@
+package tail
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// TestForeignCompression: what was compressed by xz or bzip2 is named with what to do, is never sent as
+// text, and keeps a run --once from ending well; compressed: never leaves it alone.
+func TestForeignCompression(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{"xz", "bzip2"} {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			t.Skipf("no %s: its package is named as it is", program)
+		}
+		w := newWorld(t)
+		w.in().Paths[0] = w.path("*")
+		s := newScript(w)
+		s.run("append a.log one")
+		must(t, os.WriteFile(w.path("b"), []byte("two\n"), 0o644))
+		if out, err := exec.Command(path, w.path("b")).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		s.run("start\nexpect one\nlook")
+		if n := w.boxed.logged("WARN", "is compressed with "+program, "fix=", "gzip or zstd"); n != 1 {
+			t.Errorf("%s is told %d times", program, n)
+		}
+		w.shut()
+		w.runOnce()
+		if n := w.boxed.counter("told as refused"); n != 1 {
+			t.Errorf("%s: run --once ends well", program)
+		}
+		w.once = false
+		w.in().Compressed = "never"
+		w.start()
+		w.look()
+		if w.tailer.Refused() {
+			t.Errorf("%s: compressed: never names it", program)
+		}
+		w.halt()
+	}
+}
