@@ -73,7 +73,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: s.Handle, Size: st.Size, Real: finder.Elsewhere(real, path)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.isDecided(in, s, info, m) {
+	if !d.admit(in, s, info, m) {
 		return
 	}
 	d.endSuspicion(in, st.Node, f)
@@ -95,10 +95,10 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 // the end of files.
 func (in *input) passesOld() bool { return in.isNew && in.StartAt == "end" }
 
-// isDecided reports whether the file s is to have a reader now, with the verdict m. If not, because
+// admit reports whether the file s is to have a reader now, with the verdict m. If not, because
 // it has one, or the verdict is open or of what was known before, it keeps the file open as one that is
 // doubted, or closes it, and sees to it that the file is asked about again. The caller holds mu.
-func (d *discovery) isDecided(in *input, s *compare.Sample, info record.FileInfo, m match) bool {
+func (d *discovery) admit(in *input, s *compare.Sample, info record.FileInfo, m match) bool {
 	held := in.suspect[s.Node].f == s.File
 	switch {
 	case in.readers.Get(s.Node) != nil: // renamed between the look and the opening
@@ -171,14 +171,14 @@ func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
 
 // readAnew makes r the reader of a new generation of its file, which was truncated or rewritten while
 // nobody read it, after the generation k. The caller holds mu.
-func (d *discovery) readAnew(r *reader, k *known, st inode.Status) {
+func (d *discovery) readAnew(r *reader, k *generation, st inode.Status) {
 	d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 		"file", r.path(), "offset", k.position, "bytes", st.Size)
 	r.info.First = k.info.Info().First
 	k.own().left = compare.TruncatedUnseen(st)
 	in := r.in
 	in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-	d.start(r, in.nextOf(k.file()), newKnown())
+	d.start(r, in.nextOf(k.file()), newGeneration())
 	d.rememberSoon(r.file, r.k.info) // what was known by this file may be known by its copy now
 }
 
@@ -266,7 +266,7 @@ func (t *Tailer) begin(r *reader) {
 		r.info.First = k.info.Info().First
 		t.start(r, k.file(), k)
 	} else {
-		t.start(r, r.in.newFile(&r.info), newKnown())
+		t.start(r, r.in.newFile(&r.info), newGeneration())
 	}
 	r.empty = r.size == 0 && !t.o.Once
 }
@@ -302,7 +302,7 @@ func (t *Tailer) passOver(r *reader, size int64) {
 
 // start makes r the reader of the generation f, of which k is known, and queues it for its first
 // turn. The caller holds mu.
-func (t *Tailer) start(r *reader, f record.File, k *known) {
+func (t *Tailer) start(r *reader, f record.File, k *generation) {
 	r.file, r.k = f, k
 	if r.info.Dated == 0 && (r.in.DatesNeeded() || r.in.Carries()) { // lines of syslog do not tell their year, a compressed file not when it was begun
 		r.info.Dated = r.mtime

@@ -90,7 +90,7 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	d.locked(func() {
 		for original := range d.byPath.Get(w.path("a.log")) {
 			m := match{is: identity.Copy, of: original.k.candidate(d.scans.no)} // which has a turn since
-			if d.isDecided(in, compare.Of(f, st, ""), record.FileInfo{Path: w.path("a.old"), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth}, m) {
+			if d.admit(in, compare.Of(f, st, ""), record.FileInfo{Path: w.path("a.old"), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth}, m) {
 				t.Error("it was decided by what was")
 			}
 		}

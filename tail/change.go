@@ -100,7 +100,7 @@ func (d *discovery) change(c *Change) {
 		delete(d.former, in.Name)
 	}
 	d.inputs, d.o.OpenFiles = c.inputs, c.openFiles
-	d.watch.Rest(lookEvery(d.inputs))
+	d.watch.SetPause(lookEvery(d.inputs))
 	d.era++
 	for _, in := range d.inputs {
 		d.regroup(in)
@@ -131,7 +131,7 @@ func (d *discovery) regroup(in *input) {
 			continue
 		}
 		wish := tracker.Keep
-		if !r.life.IsGone() && !in.Reads(r.path()) || d.reader(in, r.node()) != nil {
+		if !r.life.IsGone() && !in.Reads(r.path()) || d.readBy(in, r.node()) != nil {
 			wish = tracker.Leave
 		}
 		d.apply(r, tracker.Wished{Wish: wish})
@@ -198,9 +198,9 @@ func (w *worker) adapt(r *reader) {
 	r.quarantined, r.noText, r.marked = false, false, false
 }
 
-// leave closes a file that its input no longer reads. The checkpoint is kept. If the file was
+// closeUnwanted closes a file that its input no longer reads. The checkpoint is kept. If the file was
 // deleted, its unread bytes are lost, counted and logged.
-func (w *worker) leave(r *reader) after {
+func (w *worker) closeUnwanted(r *reader) after {
 	t := w.t
 	st, err := w.look(r)
 	if err == nil && r.old > 0 {

@@ -179,7 +179,7 @@ func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
 
 // sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
 // the size that the inspection found.
-func (k *known) sizeAt(st inode.Status) int64 {
+func (k *generation) sizeAt(st inode.Status) int64 {
 	if info := k.info.Info(); info.Packed.Size > 0 {
 		return info.Size
 	}

@@ -21,7 +21,7 @@ type suspicion struct {
 	turn  bool   // a turn of the reader of that tells more, and was asked for
 	scan  uint64 // number of the last scan that had it
 	path  string
-	of    *known        // what it may be a copy of
+	of    *generation   // what it may be a copy of
 	upTo  compare.Place // so far it was found equal to that, while that was as it was read
 	f     *os.File      // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
 }
@@ -59,7 +59,7 @@ func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
 	}
 	info.Doubted = time.Now().UnixNano()
 	info.Head = record.Head{} // nothing is compared with it
-	k := newKnown()
+	k := newGeneration()
 	k.setFile(in.files, in.newFile(&info))
 	k.info = info.Facts()
 	in.known.Put(k)
@@ -70,7 +70,7 @@ func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
 
 // doubted returns what is known of a file that may be a copy and that no reader has; nil: the file is
 // none of these. The caller holds mu.
-func (in *input) doubted(n inode.Node) *known {
+func (in *input) doubted(n inode.Node) *generation {
 	if k := in.byNode.now.Get(n); k != nil && k.reader == nil && k.info.Info().Doubted != 0 {
 		return k
 	}
@@ -140,14 +140,14 @@ func departureOf(r *reader) compare.Departure {
 // reads files, without Tailer.mu, and counts only if the candidate still stands.
 type candidate struct {
 	compare.Original
-	k       *known
+	k       *generation
 	reader  *reader // nil: nobody reads it
 	turning bool    // a turn of that is under way, or to come
 }
 
 // candidate copies the state of the generation k and of its reader. scan is the number of the scan
 // under way. The caller holds Tailer.mu.
-func (k *known) candidate(scan uint64) *candidate {
+func (k *generation) candidate(scan uint64) *candidate {
 	c := &candidate{Original: k.original(), k: k, reader: k.reader}
 	c.Trail, c.Late = nil, nil
 	if r := k.reader; r != nil {
@@ -166,7 +166,7 @@ func (k *known) candidate(scan uint64) *candidate {
 
 // original returns what is known of the generation k. The caller holds Tailer.mu, and keeps the
 // result no longer than that.
-func (k *known) original() compare.Original {
+func (k *generation) original() compare.Original {
 	return compare.Original{
 		Info: k.info.Info(), Truncated: k.truncated, Left: k.left,
 		Position: k.position, Mark: k.mark, Ahead: k.ahead, Trail: k.trail, Late: k.late,
@@ -180,10 +180,10 @@ func (c *candidate) stands() bool {
 	return r == c.reader && c.k.position == c.Position && (r == nil || r.life.Turn() == tracker.Resting)
 }
 
-// mayBeCopy looks at a file that was empty when it was found and now has content: a copy begins as
+// endIfCopy looks at a file that was empty when it was found and now has content: a copy begins as
 // an empty file too. If it may be one, its reader has to end, and a scan decides; a compressed file
 // is inspected at its path.
-func (w *worker) mayBeCopy(r *reader, st inode.Status) bool {
+func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	t := w.t
 	r.empty = false
 	packed := r.in.packing(r.f, w.job.path) != compressed.Plain

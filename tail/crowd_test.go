@@ -226,7 +226,7 @@ func TestHeard(t *testing.T) {
 		case r.life.Turn() != tracker.Resting || r.polled.index == 0 || next != want:
 			t.Errorf("%s: it is looked at %v after the last time, want %v", name, next, want)
 		}
-		tailer.turns.ring = nil
+		tailer.turns.queue = nil
 	}
 	f("nothing is heard", tracker.Resting, false, 0, late, "auto")
 	f("polled", tracker.Resting, false, 0, soon, "poll")

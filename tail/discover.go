@@ -190,7 +190,7 @@ func (d *discovery) meet(in *input, path, first string) {
 	if old := in.IgnoreOlder.D(); old > 0 && !known && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
-	if first != "" || !d.copiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
+	if first != "" || !d.readyCopiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
 		d.stirred = d.scans.no
 		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, first) }))
 	}
@@ -240,9 +240,9 @@ func (d *discovery) noteSeen(in *input) {
 	}
 }
 
-// reader returns the other input that reads the file n for the same route; nil: none does. If both
+// readBy returns the other input that reads the file n for the same route; nil: none does. If both
 // read it, its records would arrive twice. The caller holds mu.
-func (t *Tailer) reader(in *input, n inode.Node) *input {
+func (t *Tailer) readBy(in *input, n inode.Node) *input {
 	for _, other := range t.inputs {
 		if other != in && other.Route == in.Route && other.readers.Get(n) != nil {
 			return other
@@ -254,7 +254,7 @@ func (t *Tailer) reader(in *input, n inode.Node) *input {
 // rival returns the other input of the same route that reads this file, or has read it under
 // another name. left: a part is unread and no reader has it. The caller holds mu.
 func (t *Tailer) rival(in *input, st inode.Status) (rival *input, left bool) {
-	if other := t.reader(in, st.Node); other != nil {
+	if other := t.readBy(in, st.Node); other != nil {
 		return other, false
 	}
 	if in.byNode.get(st.Node) != nil || st.Birth == 0 { // without a birth it may be another file

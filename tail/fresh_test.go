@@ -80,12 +80,12 @@ func TestWeigh(t *testing.T) {
 	tailer.inputs = []*input{in}
 	f := func(read, remembered int, want ...int64) {
 		t.Helper()
-		in.readers, in.known = newReaders(), newKnowns()
+		in.readers, in.known = newReaders(), newGenerations()
 		for n := range read {
-			in.readers.Put(&reader{busy: &unbusy, k: &known{info: record.FileInfo{Inode: uint64(n) + 1}.Facts()}})
+			in.readers.Put(&reader{busy: &unbusy, k: &generation{info: record.FileInfo{Inode: uint64(n) + 1}.Facts()}})
 		}
 		for n := range read + remembered {
-			in.known.Put(&known{of: in.files, id: record.FileID(n)})
+			in.known.Put(&generation{of: in.files, id: record.FileID(n)})
 		}
 		told = nil
 		tailer.find.weigh()

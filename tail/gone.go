@@ -109,7 +109,7 @@ func (t *Tailer) rotatedAway(r *reader) {
 	info := r.k.info.Info()
 	info.Path = r.path()
 	r.in.rotated = append(r.in.rotated, rotated{info: info, since: t.beganScan(r.life.FoundBy()), deleted: r.life.IsDeleted()})
-	r.own().left = now()
+	r.own().leftAt = now()
 	t.o.Metrics.Rotation(r.in.Name)
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path(), "bytes", r.shown.size-r.k.position)
 }

@@ -34,10 +34,10 @@ func newID(n inode.Node, handle string, salt uint64) record.FileID {
 // another file of it: the kernel copies it up. Whoever has it open has the new one
 // from then on. So it is by its descriptor that the file is known for the same.
 
-// copiedUp reports whether a file with an unknown inode is one that a reader has open, on an
+// readyCopiedUp reports whether a file with an unknown inode is one that a reader has open, on an
 // overlay file system. If so, the reader gets a turn, in which it takes the new inode over. Only
 // scans call it.
-func (d *discovery) copiedUp(in *input, path string, n inode.Node) bool {
+func (d *discovery) readyCopiedUp(in *input, path string, n inode.Node) bool {
 	if !inode.IsOverlay(filepath.Dir(path)) {
 		return false
 	}

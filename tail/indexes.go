@@ -13,23 +13,23 @@ import (
 
 // nodes finds the latest generation of a file that is there. Guarded by Tailer.mu.
 type nodes struct {
-	now    *index.Index[inode.Node, known] // by the node that each has
-	former map[inode.Node]*known           // by one that it had before it went on in another file
+	now    *index.Index[inode.Node, generation] // by the node that each has
+	former map[inode.Node]*generation           // by one that it had before it went on in another file
 }
 
 func newNodes() nodes {
-	return nodes{now: index.New((*known).node), former: make(map[inode.Node]*known)}
+	return nodes{now: index.New((*generation).node), former: make(map[inode.Node]*generation)}
 }
 
 // node is where the generation is, or was when it was last seen.
-func (k *known) node() (n inode.Node) {
+func (k *generation) node() (n inode.Node) {
 	n.Dev, n.Ino, n.Birth = k.info.Inode()
 	return n
 }
 
 // get returns the latest generation of the file n, also if a rotation has copied its content and
 // the generation goes on in the copy; nil: none is known.
-func (x *nodes) get(n inode.Node) *known {
+func (x *nodes) get(n inode.Node) *generation {
 	if k := x.now.Get(n); k != nil {
 		return k
 	}
@@ -37,7 +37,7 @@ func (x *nodes) get(n inode.Node) *known {
 }
 
 // put makes k the generation of the file where it is.
-func (x *nodes) put(k *known) {
+func (x *nodes) put(k *generation) {
 	delete(x.former, k.node())
 	x.now.Put(k)
 }
@@ -48,7 +48,7 @@ func (x *nodes) remove(n inode.Node) {
 }
 
 // forget removes a generation from where it is and was, unless another is found there by now.
-func (x *nodes) forget(k *known) {
+func (x *nodes) forget(k *generation) {
 	for _, n := range append(k.was, k.node()) {
 		if x.get(n) == k {
 			x.remove(n)
@@ -57,12 +57,15 @@ func (x *nodes) forget(k *known) {
 }
 
 // has reports whether k is the latest generation of its file.
-func (x *nodes) has(k *known) bool { return x.get(k.node()) == k }
+func (x *nodes) has(k *generation) bool { return x.get(k.node()) == k }
+
+// has reports whether a file is being read, or remembered. The caller holds mu.
+func (in *input) has(n inode.Node) bool { return in.readers.Get(n) != nil || in.byNode.get(n) != nil }
 
 // describe sets the facts of the generation k to info, in the indexes too. If k now goes on in
 // another file, because a rotation copied its content, the node of the old file still finds it
 // through former. The caller holds mu.
-func (in *input) describe(k *known, info record.FileInfo) {
+func (in *input) describe(k *generation, info record.FileInfo) {
 	was, head, facts := k.node(), k.info.Head(), info.Facts()
 	if facts == k.info {
 		return
@@ -93,28 +96,28 @@ func (r *reader) node() inode.Node {
 
 func newReaders() *index.Index[inode.Node, reader] { return index.New((*reader).node) }
 
-func newKnowns() *index.Index[record.File, known] {
-	return index.New((*known).file)
+func newGenerations() *index.Index[record.File, generation] {
+	return index.New((*generation).file)
 }
 
 // heads finds generations by how their content begins; those of which nobody knows are
 // not in it. Guarded by Tailer.mu.
 type heads struct {
-	*index.Groups[record.Head, known]
+	*index.Groups[record.Head, generation]
 }
 
 func newHeads() heads {
-	return heads{index.NewGroups(func(k *known) record.Head { return k.info.Head() }, func(k *known) **known { return &k.alike })}
+	return heads{index.NewGroups(func(k *generation) record.Head { return k.info.Head() }, func(k *generation) **generation { return &k.alike })}
 }
 
 // add has the generation k found by its head (a hash of the first bytes), if it has one.
-func (x heads) add(k *known) {
+func (x heads) add(k *generation) {
 	if k.info.Head().Len > 0 {
 		x.Add(k)
 	}
 }
 
-func (x heads) remove(k *known) {
+func (x heads) remove(k *generation) {
 	if k.info.Head().Len > 0 {
 		x.Delete(k)
 	}
@@ -135,7 +138,7 @@ func some[V any](all iter.Seq[V], is func(V) bool) bool {
 }
 
 // knownOf returns what is known of a generation; nil: nothing is. The caller holds mu.
-func (t *Tailer) knownOf(f record.File) *known {
+func (t *Tailer) knownOf(f record.File) *generation {
 	if in := t.byName[f.Input]; in != nil {
 		return in.known.Get(f)
 	}

@@ -36,14 +36,14 @@ type files struct {
 	noted    bool // the journal knows that it was seen
 	unsought bool // files that were renamed in its absence are to be looked for
 
-	known   *index.Index[record.File, known] // every generation that is remembered
+	known   *index.Index[record.File, generation] // every generation that is remembered
 	byNode  nodes
 	readers *index.Index[inode.Node, reader]
-	unnamed map[record.FileID][]*known // generations whose file is not known, see claim; guarded by Tailer.mu
-	streams map[string]*stream         // of container logs, by where their files are written
+	unnamed map[record.FileID][]*generation // generations whose file is not known, see claim; guarded by Tailer.mu
+	streams map[string]*stream              // of container logs, by where their files are written
 	heads   heads
 	suspect map[inode.Node]suspicion
-	renewed map[inode.Node]*reader // in this scan, see copiedUp; nil: not looked for
+	renewed map[inode.Node]*reader // in this scan, see readyCopiedUp; nil: not looked for
 
 	unopened map[inode.Node]unopened // by the last scan
 	folders  folders
@@ -51,10 +51,10 @@ type files struct {
 	packed map[inode.Node]*packed // compressed files that are not being read
 	behind map[inode.Node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
 
-	truncated []*known  // whose copies are to be looked for
-	lost      []*known  // gone before they were read to their end; guarded by Tailer.mu
-	rotated   []rotated // beside which others may be
-	matched   time.Time // when a path matched last
+	truncated []*generation // whose copies are to be looked for
+	lost      []*generation // gone before they were read to their end; guarded by Tailer.mu
+	rotated   []rotated     // beside which others may be
+	matched   time.Time     // when a path matched last
 }
 
 // newFiles returns the state of an input of that name that has no files yet.
@@ -63,10 +63,10 @@ func newFiles(name string) *files {
 		name: name,
 
 		unsought: true,
-		known:    newKnowns(),
+		known:    newGenerations(),
 		byNode:   newNodes(),
 		readers:  newReaders(),
-		unnamed:  make(map[record.FileID][]*known),
+		unnamed:  make(map[record.FileID][]*generation),
 		streams:  make(map[string]*stream),
 		heads:    newHeads(),
 		suspect:  make(map[inode.Node]suspicion),
@@ -76,15 +76,15 @@ func newFiles(name string) *files {
 	}
 }
 
-// isQuiet reports whether the last, incomplete record of a file is no longer waited for
+// recordTimedOut reports whether the last, incomplete record of a file is no longer waited for
 // although the file may grow: an event of several lines is complete after max_wait, and a
 // message of a container log after rotate_quiet, because it delays the other stream.
-func (r *reader) isQuiet() bool {
+func (r *reader) recordTimedOut() bool {
 	switch {
 	case r.in.HasEvents():
 		return r.grown.ago() >= r.in.Multiline.MaxWait.D()
 	case r.in.Joins():
-		return !r.held.IsZero() && time.Since(r.held) >= r.in.RotateQuiet.D()
+		return !r.openSince.IsZero() && time.Since(r.openSince) >= r.in.RotateQuiet.D()
 	}
 	return false
 }

@@ -13,7 +13,7 @@ import (
 // resemblance is whose content a compressed file has.
 type resemblance struct {
 	is   identity.Verdict
-	of   *known        // nil: of no file that is known; for a file of its own it is one that it only begins like
+	of   *generation   // nil: of no file that is known; for a file of its own it is one that it only begins like
 	upTo compare.Place // so far it was read, for identity.Rest
 }
 
@@ -21,7 +21,7 @@ type resemblance struct {
 // original is: then the verdict is Copy, of no file if it is not known yet of which. The caller holds
 // mu.
 func (t *Tailer) judge(p *packed) (x resemblance) {
-	if k := p.known(); k != nil {
+	if k := p.generation(); k != nil {
 		f := identity.Facts{Node: identity.SameNode, Compressed: true}
 		was := k.original()
 		f.Content, _ = was.IsIn(p.facts)
@@ -31,7 +31,7 @@ func (t *Tailer) judge(p *packed) (x resemblance) {
 		return resemblance{of: k, is: identity.Judge(f)}
 	}
 	open := false // a file that is being read has to be read on before it can be compared
-	var like *known
+	var like *generation
 	for _, o := range p.alike(p.facts.Heads) {
 		was := o.original()
 		f, at := o.comparePacked(p, &was)
@@ -59,7 +59,7 @@ func (t *Tailer) judge(p *packed) (x resemblance) {
 
 // comparePacked returns how the content of a compressed file compares with the generation k, of which
 // was is known, and up to where it was read (see compare.Original.IsIn).
-func (k *known) comparePacked(p *packed, was *compare.Original) (f identity.Facts, upTo compare.Place) {
+func (k *generation) comparePacked(p *packed, was *compare.Original) (f identity.Facts, upTo compare.Place) {
 	f = identity.Facts{Node: identity.Older, Fate: compare.FateOf(k.reader != nil, k.left, k.truncated), Compressed: true}
 	if f.Fate == identity.Renamed {
 		f.Fate = identity.Past // it was compressed after that
@@ -79,7 +79,7 @@ func (k *known) comparePacked(p *packed, was *compare.Original) (f identity.Fact
 // mayHoldRest reports whether a compressed file that is not proven to be a copy of k may hold what was
 // not read of that: k is lost, and p begins with all that was read of it, has a name like it, and was
 // written to since k was made. Nil: false. The caller holds mu.
-func (p *packed) mayHoldRest(k *known) bool {
+func (p *packed) mayHoldRest(k *generation) bool {
 	if k == nil || !slices.Contains(p.in.lost, k) || !k.truncated.IsZero() || p.st.Mtime < k.node().Birth {
 		return false
 	}
@@ -101,7 +101,7 @@ func (p *packed) isAwaited() bool {
 
 // alike returns the generations that the compressed file may contain: those with one of these
 // heads, and those that are too short for a head and have a matching name.
-func (p *packed) alike(heads []record.Head) (all []*known) {
+func (p *packed) alike(heads []record.Head) (all []*generation) {
 	for _, h := range heads {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
@@ -118,7 +118,7 @@ func (p *packed) alike(heads []record.Head) (all []*known) {
 func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	add := func(k *known) {
+	add := func(k *generation) {
 		all = append(all, k.position)
 		for _, at := range k.trail {
 			all = append(all, at.Offset)
@@ -148,7 +148,7 @@ const enoughAlike = 64 << 10
 // Little: that proves nothing, because fewer bytes are equal, or because nobody saw the file of k
 // come to its end and the name of p is another one, other files begin like k too, or the content of
 // p is of later than k.
-func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
+func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
 	switch {
 	case (unseen || fate == identity.Untouched) && !compare.IsOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
@@ -168,7 +168,7 @@ func (k *known) evidence(p *packed, fate identity.Fate) identity.Content {
 
 // isCommon reports whether another file was read that begins as k does, over the length of a
 // fingerprint, and is no copy of it. The caller holds mu.
-func (in *input) isCommon(k *known) bool {
+func (in *input) isCommon(k *generation) bool {
 	for o := range in.heads.Get(k.info.Head()) {
 		if o.id != k.id && o.position > 0 && o.info.Info().Old == 0 {
 			return true
@@ -180,9 +180,9 @@ func (in *input) isCommon(k *known) bool {
 // isSuperseded reports whether the file of k has a later generation, or another file, made after that of
 // k, was read at the path of k before the time mtime, in ns. Then what was last written at that time is
 // more likely to be later than k. The caller holds mu.
-func (in *input) isSuperseded(k *known, mtime int64) bool {
+func (in *input) isSuperseded(k *generation, mtime int64) bool {
 	first, born := k.info.Info().First, k.node().Birth
-	return !in.byNode.has(k) || born > 0 && some(in.known.All(), func(o *known) bool {
+	return !in.byNode.has(k) || born > 0 && some(in.known.All(), func(o *generation) bool {
 		at, info := o.node().Birth, o.info.Info()
 		return born < at && at < mtime && info.First == first && in.Reads(info.Path) // else it was never read at first
 	})

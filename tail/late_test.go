@@ -9,9 +9,9 @@ import (
 func TestLatelyIsBounded(t *testing.T) {
 	t.Parallel()
 	var x Tailer
-	all := make([]*known, 100)
+	all := make([]*generation, 100)
 	for i := range all {
-		all[i] = new(known)
+		all[i] = new(generation)
 		x.keepLate(all[i], make([]byte, recent.Size/10))
 	}
 	for i, k := range all {

@@ -277,7 +277,7 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	if r.info.Dated != 0 {
 		r.info.Dated = r.mtime
 	}
-	r.k = newKnown()
+	r.k = newGeneration()
 	r.k.own().anew = found
 	info := r.info
 	info.Head = record.Head{}
@@ -301,10 +301,10 @@ func (in *input) nextOf(was record.File) record.File {
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
 
-// readRests reads deleted files to their end at a stop, until ctx ends: no later run could find
+// drainDeleted reads deleted files to their end at a stop, until ctx ends: no later run could find
 // them. Bytes that were not read in time are counted and logged.
-func (t *Tailer) readRests(ctx context.Context) {
-	files, done := t.findRests()
+func (t *Tailer) drainDeleted(ctx context.Context) {
+	files, done := t.startDrain()
 	if len(files) > 0 {
 		t.o.Logger.Info("reading deleted files to their end before the agent stops", "files", len(files))
 	}
@@ -323,21 +323,21 @@ func (t *Tailer) readRests(ctx context.Context) {
 	}
 }
 
-// findRests prepares a stop: from now on only readers of deleted files have turns. done is closed
+// startDrain prepares a stop: from now on only readers of deleted files have turns. done is closed
 // when these are read to their end.
-func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
+func (t *Tailer) startDrain() (files []*reader, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turns.rests = make(chan struct{})
+	t.turns.drained = make(chan struct{})
 	for in := range t.everyInput {
 		for _, s := range in.streams {
-			t.turns.ring, s.waiting = append(t.turns.ring, s.waiting...), nil
+			t.turns.queue, s.waiting = append(t.turns.queue, s.waiting...), nil
 		}
 	}
-	for _, r := range t.turns.ring {
+	for _, r := range t.turns.queue {
 		t.apply(r, tracker.Unqueued{})
 	}
-	t.turns.ring = nil
+	t.turns.queue = nil
 	t.turns.tracker.Stop()
 	for _, in := range t.inputs {
 		for r := range in.readers.All() {
@@ -352,15 +352,15 @@ func (t *Tailer) findRests() (files []*reader, done <-chan struct{}) {
 		}
 	}
 	if len(files) == 0 {
-		close(t.turns.rests)
+		close(t.turns.drained)
 	}
 	t.turns.ended.Broadcast()
-	return files, t.turns.rests
+	return files, t.turns.drained
 }
 
 // keepLate stores, with a generation that ends by a truncation, the bytes that were read of it
 // last. If all store too much, the oldest lose theirs. The caller holds mu.
-func (t *Tailer) keepLate(k *known, late []byte) {
+func (t *Tailer) keepLate(k *generation, late []byte) {
 	k.own().late = late
 	t.lates = append(t.lates, k)
 	all := 0

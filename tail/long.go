@@ -75,7 +75,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	if whole && !w.isOver(r) {
 		n = r.in.TextLen(buf[:n], r.long.at) // without NULs at the end, in whose place text may be written
 	}
-	scan.SetQuiet(whole && r.isQuiet())
+	scan.SetQuiet(whole && r.recordTimedOut())
 	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
 	r.long.at += int64(passed)
 	switch {
@@ -163,13 +163,13 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 			return idle, err
 		}
 		whole := r.long.at+int64(n) >= r.size
-		scan.SetQuiet(whole && r.isQuiet())
+		scan.SetQuiet(whole && r.recordTimedOut())
 		own, passed, done := scan.SkipParts(buf[:n], r.long.parts.stream, last && whole)
 		switch {
 		case passed == 0 && !done && !whole:
 			continue // the next line is longer than the buffer
-		case len(own) > 0 || r.held.IsZero():
-			r.held = time.Now() // as long as lines of the message come, its end is waited for
+		case len(own) > 0 || r.openSince.IsZero():
+			r.openSince = time.Now() // as long as lines of the message come, its end is waited for
 		}
 		r.long.parts.add(own, r.long.at)
 		r.long.at += int64(passed)

@@ -47,7 +47,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		case !ok && u.found:
 			d.findSiblings(in, w, rotated{info: u.info}, "")
 		case !ok:
-			d.locked(func() { in.lost = append(in.lost, u.known) })
+			d.locked(func() { in.lost = append(in.lost, u.generation) })
 			if u.info.Doubted == 0 {
 				d.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
 			}
@@ -76,7 +76,7 @@ func (d *discovery) meetMoved(in *input, unread []unfinished) {
 
 // unfinished is a file that no earlier run has read to its end.
 type unfinished struct {
-	*known
+	*generation
 	info  record.FileInfo
 	found bool   // what it held goes on in another, which may be a copy of it
 	at    string // where meetMoved has found it
@@ -89,7 +89,7 @@ func (d *discovery) unreadOf(in *input) (all []unfinished) {
 	defer d.mu.Unlock()
 	for k := range in.known.All() {
 		if k.reader == nil && !k.info.Info().Done && in.byNode.get(k.node()) == k {
-			all = append(all, unfinished{known: k, info: k.info.Info()})
+			all = append(all, unfinished{generation: k, info: k.info.Info()})
 		}
 	}
 	return all
@@ -130,7 +130,7 @@ func (d *discovery) findCopies(in *input) {
 
 // continues reports whether the file at path, which is not known yet, is a copy of the generation k,
 // which no reader has, and holds more than was read of that. It also returns the status of the file.
-func (d *discovery) continues(in *input, k *known, path string) (st inode.Status, is bool) {
+func (d *discovery) continues(in *input, k *generation, path string) (st inode.Status, is bool) {
 	f, st, err := inode.Open(path)
 	if err != nil {
 		return st, false
@@ -226,7 +226,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	var found []sibling
 	hasName := gone.Names()
 	for _, e := range w.Beginning(filepath.Clean(dir), gone.Prefix()) {
-		if s := (sibling{in: in, path: dir + e.Name}); e.Type.IsRegular() && hasName(e.Name) && d.isUnread(gone, hasName, &s) {
+		if s := (sibling{in: in, path: dir + e.Name}); e.Type.IsRegular() && hasName(e.Name) && d.judgeSibling(gone, hasName, &s) {
 			found = append(found, s)
 		}
 	}
@@ -244,9 +244,9 @@ type sibling struct {
 	st   inode.Status
 }
 
-// isUnread reports whether a sibling of the gone file is to be read: it is looked at, then opened and
+// judgeSibling reports whether a sibling of the gone file is to be read: it is looked at, then opened and
 // compared with what was read, unless the first look is enough.
-func (d *discovery) isUnread(gone rotation.Gone, hasName func(string) bool, s *sibling) bool {
+func (d *discovery) judgeSibling(gone rotation.Gone, hasName func(string) bool, s *sibling) bool {
 	st, err := inode.At(s.path)
 	if err != nil || gone.Judge(d.factsOf(s, st), hasName) != rotation.Compare {
 		return false
@@ -267,7 +267,7 @@ func (d *discovery) isUnread(gone rotation.Gone, hasName func(string) bool, s *s
 // factsOf returns what the status of a file tells of it.
 func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
 	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
-	d.locked(func() { b.Known = s.in.readers.Get(st.Node) != nil || s.in.byNode.get(st.Node) != nil })
+	d.locked(func() { b.Known = s.in.has(st.Node) })
 	return b
 }
 
@@ -336,5 +336,5 @@ func (d *discovery) isKnown(in *input, path string) bool {
 	st, err := inode.At(path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return err != nil || !st.IsRegular() || in.readers.Get(st.Node) != nil || in.byNode.get(st.Node) != nil
+	return err != nil || !st.IsRegular() || in.has(st.Node)
 }

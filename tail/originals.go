@@ -63,7 +63,7 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 		f, err = openKnown(of.in, of.info, x, of.copies)
 	}
 	if errors.Is(err, ErrSourceGone) && of.info.Packed.Size == 0 {
-		if held := o.t.held(x); held != nil {
+		if held := o.t.heldOpen(x); held != nil {
 			return held, nil
 		}
 	}
@@ -97,9 +97,9 @@ func (o originals) Redacting(input string) *settings.Compiled {
 	return nil
 }
 
-// held returns the file of an extent by the descriptor of its reader: if the file was
+// heldOpen returns the file of an extent by the descriptor of its reader: if the file was
 // deleted there is no other way. Nil: no reader has it, or its bytes have changed.
-func (t *Tailer) held(x record.Extent) *os.File {
+func (t *Tailer) heldOpen(x record.Extent) *os.File {
 	t.mu.Lock()
 	var f *os.File
 	if r := t.readerOf(x.File); r != nil && r.f != nil && r.z == nil {

@@ -26,27 +26,27 @@ import (
 type surveys struct {
 	wanted   chan struct{} // there is something in the queue
 	queue    []*packed
-	left     int  // these, and the one that is being looked through
+	pending  int  // these, and the one that is being looked through
 	compared bool // they may be compared with what is known: the first scan has found it
 }
 
 // packed is a compressed file that is not being read. Guarded by Tailer.mu.
 type packed struct {
-	in     *input
-	path   string
-	first  string // as in adopt; that of the sighting that knew it best
-	real   string // where the path leads
-	st     inode.Status
-	how    compressed.Kind
-	handle string
-	since  time.Time      // unchanged
-	old    bool           // the input had not been seen before, so start_at has a say
-	scan   uint64         // number of the last scan that had it
-	is     survey.File    // but for what changes by itself, see state
-	facts  *archive.Facts // nil: it was not looked through
-	err    error          // why it is not being read
-	failed time.Time      // when it could not be inspected; zero: it could, or that was not tried
-	held   bool           // its content is being read in another file
+	in            *input
+	path          string
+	first         string // as in adopt; that of the sighting that knew it best
+	real          string // where the path leads
+	st            inode.Status
+	how           compressed.Kind
+	handle        string
+	since         time.Time      // unchanged
+	old           bool           // the input had not been seen before, so start_at has a say
+	scan          uint64         // number of the last scan that had it
+	is            survey.File    // but for what changes by itself, see state
+	facts         *archive.Facts // nil: it was not looked through
+	err           error          // why it is not being read
+	failed        time.Time      // when it could not be inspected; zero: it could, or that was not tried
+	readElsewhere bool           // its content is being read in another file
 }
 
 // packing returns how an open file is compressed, by its first bytes. One that is too short to tell
@@ -135,7 +135,7 @@ func (p *packed) want(first string) {
 // state is what the decision about a file goes by. The caller holds mu.
 func (p *packed) state() survey.File {
 	f := p.is
-	f.Quiet, f.Past = p.quiet(), p.past()
+	f.Quiet, f.Past = p.unchangedFor(), p.past()
 	f.Cut = p.facts != nil && p.facts.Cut != nil
 	if !p.failed.IsZero() {
 		f.Failed = max(time.Since(p.failed), 1)
@@ -145,7 +145,7 @@ func (p *packed) state() survey.File {
 
 // past says what is known of a compressed file from before. The caller holds mu.
 func (p *packed) past() survey.Past {
-	k := p.known()
+	k := p.generation()
 	switch {
 	case k == nil || !p.isAs(k):
 		return survey.Unseen
@@ -158,7 +158,7 @@ func (p *packed) past() survey.Past {
 // advance takes the next step with a compressed file. The caller holds mu.
 func (t *Tailer) advance(p *packed) {
 	if p.is.Stage == survey.Inspected {
-		p.held, p.err = false, nil
+		p.readElsewhere, p.err = false, nil
 	}
 	run := survey.Run{RotateQuiet: p.in.RotateQuiet.D(), Once: t.o.Once, Complete: t.surveys.compared}
 	step, wait := p.state().Next(run)
@@ -176,11 +176,11 @@ func (t *Tailer) advance(p *packed) {
 			p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
 		}
 	case survey.Hold:
-		p.held = true
+		p.readElsewhere = true
 	case survey.Inspect:
 		t.queue(p)
 	case survey.Resume:
-		k := p.known()
+		k := p.generation()
 		info := k.info.Info()
 		t.readPacked(p, &archive.Facts{Size: info.Size, Heads: []record.Head{info.Head}}, resemblance{of: k, is: identity.Same})
 	case survey.Read:
@@ -195,7 +195,7 @@ func (t *Tailer) advance(p *packed) {
 
 // originalOf says what became of the generation k that a compressed file was compared with. The caller
 // holds mu.
-func originalOf(k *known) survey.Original {
+func originalOf(k *generation) survey.Original {
 	switch {
 	case k == nil:
 		return survey.NoOriginal
@@ -205,9 +205,9 @@ func originalOf(k *known) survey.Original {
 	return survey.AtRest
 }
 
-// known returns what is known of a compressed file; nil: nothing is but that it is wanted, or it is
-// being read, or what is known is of another file with the same inode. The caller holds mu.
-func (p *packed) known() *known {
+// generation returns what is generation of a compressed file; nil: nothing is but that it is wanted, or it is
+// being read, or what is generation is of another file with the same inode. The caller holds mu.
+func (p *packed) generation() *generation {
 	k := p.in.byNode.get(p.st.Node)
 	if k == nil || k.reader != nil || p.in.doubted(p.st.Node) != nil || otherHandle(k.info.Info().Handle, p.handle) {
 		return nil
@@ -216,7 +216,7 @@ func (p *packed) known() *known {
 }
 
 // isAs reports whether the compressed file has not changed since it was read as the generation k.
-func (p *packed) isAs(k *known) bool {
+func (p *packed) isAs(k *generation) bool {
 	was := k.info.Info().Packed
 	return was.Size == p.st.Size && was.Mtime == p.st.Mtime
 }
@@ -226,7 +226,7 @@ func (p *packed) why() string {
 	switch {
 	case p.err != nil:
 		return p.err.Error()
-	case p.held:
+	case p.readElsewhere:
 		return "what is in it is read from another file"
 	case p.is.Stage == survey.Queued:
 		return "it is looked through before it is read"
@@ -240,16 +240,16 @@ func (p *packed) why() string {
 func (t *Tailer) queue(p *packed) {
 	p.is.Stage, p.facts = survey.Queued, nil
 	t.surveys.queue = append(t.surveys.queue, p)
-	t.surveys.left++
+	t.surveys.pending++
 	select {
 	case t.surveys.wanted <- struct{}{}:
 	default:
 	}
 }
 
-// quiet is how long ago the file changed, by its ctime: gzip sets mtime to that of the
+// unchangedFor is how long ago the file changed, by its ctime: gzip sets mtime to that of the
 // original.
-func (p *packed) quiet() time.Duration {
+func (p *packed) unchangedFor() time.Duration {
 	changed := time.Unix(0, p.st.Ctime)
 	if changed.After(p.since) {
 		changed = p.since // the clock was set back after the file had changed
@@ -312,7 +312,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	if x != nil {
 		p.is.Stage = survey.Inspected
 	}
-	t.surveys.left--
+	t.surveys.pending--
 	switch {
 	case errors.Is(err, archive.ErrChanged) && !t.o.Once, errors.Is(err, os.ErrNotExist):
 		t.rescanSoon()

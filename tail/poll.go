@@ -41,7 +41,7 @@ func (t *Tailer) poll(r *reader) {
 		return
 	}
 	now := now()
-	wait, planned := finder.LookWait(finder.Rest{
+	wait, planned := finder.LookWait(finder.LookState{
 		For:      now.since(r.shown.active),
 		Told:     t.hears(r),
 		Failed:   r.failed != nil,

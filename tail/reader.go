@@ -24,7 +24,7 @@ const window = 64 << 20
 // reader is one generation of one file, read for one input.
 type reader struct {
 	in *input
-	k  *known // what is remembered of the generation; guarded by Tailer.mu
+	k  *generation // what is remembered of the generation; guarded by Tailer.mu
 
 	// Guarded by Tailer.mu.
 	life    tracker.File
@@ -38,18 +38,22 @@ type reader struct {
 	*busy // never nil, and changed by own alone
 }
 
-// busy is what few readers have at a time. Guarded by Tailer.mu, but for the file.
+// busy is what few readers have at a time. Guarded by Tailer.mu.
+//
+// The file is opened and closed under mu. The worker that has the turn uses it without, and so does who
+// got it under mu to compare it: if the reader rests, another may close it at any moment, to spare
+// descriptors, and its use fails with os.ErrClosed.
 type busy struct {
 	*reading               // owned by the worker that has its turn; nil: it rests, see rest
 	at       string        // the path of the file; empty: it is that of its generation
-	f        *os.File      // owned by the worker that has its turn
+	f        *os.File      // nil: it is not open
 	z        *contents     // the same; nil: the file is not compressed
 	spare    *list.Element // in Tailer.fds; nil: it is not
 	polled   poll
 	failed   *string   // the error of the last turn; nil: none
 	arrivals *arrivals // nil: all bytes are safe
 	pinned   int64     // its size when a scan last found it deleted
-	left     moment    // when it was seen to have left its path
+	leftAt   moment    // when it was seen to have left its path
 	*joint             // to other files of its stream; never nil
 }
 
@@ -157,7 +161,7 @@ type job struct {
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, noted := t.noticeOf(r)
-	return job{r: r, life: r.life, path: r.path(), left: r.left, replaced: t.isReplaced(r), moved: r.life.HasMoved(), noted: noted, heard: t.hears(r), safe: r.k.safe}
+	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), moved: r.life.HasMoved(), noted: noted, heard: t.hears(r), safe: r.k.safe}
 }
 
 // jobFor returns the job of this turn; that of another reader of the same stream is copied now.
@@ -207,7 +211,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	if st.Size < r.offset {
 		return w.shrunk(r)
 	}
-	if r.empty && st.Size > 0 && w.mayBeCopy(r, st) {
+	if r.empty && st.Size > 0 && w.endIfCopy(r, st) {
 		return yielded, nil
 	}
 	if w.job.moved {
@@ -231,7 +235,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	} else if err != nil {
 		return idle, err
 	}
-	if !w.begins(r) {
+	if !w.startInStream(r) {
 		return w.t.waitForFile(), nil
 	}
 	if r.long.at > st.Size {
@@ -242,7 +246,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	if end < st.Size && w.isOver(r) {
 		end = st.Size
 	}
-	r.quiet = (r.isQuiet() || r.isCut()) && r.settled != end
+	r.quiet = (r.recordTimedOut() || r.isCut()) && r.settled != end
 	if w.t.awaitsNext(r) {
 		last, r.quiet = false, false
 	}
@@ -602,12 +606,12 @@ type cursor struct {
 	mark   record.Mark     // of offset; 0: not known
 	skips  []record.Extent // beyond the offset, in need of no reading, in order
 
-	stuck   int64     // nothing ends a record between offset and here
-	held    time.Time // when a record at offset was first seen to have no end; zero: it was not
-	quiet   bool      // what is at the end is not waited for in this turn, see isQuiet
-	settled int64     // size up to which it was not
-	long    long      // a record at offset that is longer than one read
-	nuls    nuls      // found at the end of a read
+	stuck     int64     // nothing ends a record between offset and here
+	openSince time.Time // when a record at offset was first seen to have no end; zero: it was not
+	quiet     bool      // what is at the end is not waited for in this turn, see isQuiet
+	settled   int64     // size up to which it was not
+	long      long      // a record at offset that is longer than one read
+	nuls      nuls      // found at the end of a read
 }
 
 // advance moves the offset to to, whose mark is mark (0: not known), and forgets what was found out
@@ -621,13 +625,13 @@ func (c *cursor) advance(to int64, mark record.Mark) {
 }
 
 // forgetRecord drops what is known of the record at the offset: it is looked at anew.
-func (c *cursor) forgetRecord() { c.stuck, c.held, c.long = 0, time.Time{}, long{} }
+func (c *cursor) forgetRecord() { c.stuck, c.openSince, c.long = 0, time.Time{}, long{} }
 
 // noteStuck notes that no record ends between the reader's offset and the offset at, and since when
 // the record at the offset has had no end.
 func (c *cursor) noteStuck(at int64) {
-	if c.stuck = at; c.held.IsZero() {
-		c.held = time.Now()
+	if c.stuck = at; c.openSince.IsZero() {
+		c.openSince = time.Now()
 	}
 }
 

@@ -18,7 +18,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	in, k, is := p.in, by.of, by.is
 	delete(in.packed, p.st.Node)
 	delete(in.behind, p.st.Node)
-	if t.reader(in, p.st.Node) != nil {
+	if t.readBy(in, p.st.Node) != nil {
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
@@ -62,7 +62,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
 		r.info.First = k.info.Info().First
-		t.start(r, in.nextOf(k.file()), newKnown())
+		t.start(r, in.nextOf(k.file()), newGeneration())
 	default:
 		t.begin(r)
 		r.empty, r.old = false, by.upTo.Offset
@@ -72,11 +72,11 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 			t.tellAlike(p.path, k.info.Info().Path, x.Size)
 		}
 	}
-	t.tellFlaw(p, x, r)
+	t.tellFlaw(p, x)
 }
 
 // tellFlaw logs that a compressed file is truncated or damaged. The caller holds mu.
-func (t *Tailer) tellFlaw(p *packed, x *archive.Facts, r *reader) {
+func (t *Tailer) tellFlaw(p *packed, x *archive.Facts) {
 	about := []any{"input", p.in.Name, "file", p.path, "bytes", x.Size}
 	switch {
 	case x.Cut != nil:
@@ -133,7 +133,7 @@ func (t *Tailer) readWaiting() bool {
 		return true
 	}
 	for _, p := range t.surveyedPacked() {
-		if p.held {
+		if p.readElsewhere {
 			t.advance(p)
 		}
 	}
@@ -142,7 +142,7 @@ func (t *Tailer) readWaiting() bool {
 
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be
 // read (exclude, compressed: never). The caller holds mu.
-func (t *Tailer) loseBarred(p *packed, k *known) {
+func (t *Tailer) loseBarred(p *packed, k *generation) {
 	info := k.info.Info()
 	if info.Done {
 		return

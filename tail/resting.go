@@ -61,7 +61,7 @@ func (r *reader) rest() {
 // next one is paced. The caller holds mu.
 func (r *reader) lighten() {
 	b := r.busy
-	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 && b.left == 0 &&
+	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 && b.leftAt == 0 &&
 		b.joint == &alone && r.shown.active.ago() >= finder.ActiveFor {
 		r.busy = &unbusy
 	}
@@ -102,7 +102,7 @@ func (r *reader) woken(kept resting) (h reading) {
 func (h *reading) isAs(w *reading) bool {
 	return h.file == w.file && h.info == w.info &&
 		h.size == w.size && h.high == w.high && h.mtime == w.mtime && h.checked == w.checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
-		h.offset == w.offset && h.mark == w.mark && len(h.skips) == 0 && h.stuck == 0 && h.held.IsZero() && h.long.at == 0 && h.nuls == (nuls{}) &&
+		h.offset == w.offset && h.mark == w.mark && len(h.skips) == 0 && h.stuck == 0 && h.openSince.IsZero() && h.long.at == 0 && h.nuls == (nuls{}) &&
 		(h.settled == 0 || h.offset == h.size) &&
 		h.narrow == 0 && !h.chosen && !h.unbound && !h.atOnce &&
 		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.toldOf == w.toldOf

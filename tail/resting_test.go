@@ -57,7 +57,7 @@ func TestRestLosesNothing(t *testing.T) {
 	set := []string{".sight.highest", ".room.short", ".cursor.quiet", ".cursor.settled", ".cursor.long.ended", ".cursor.long.indent", ".cursor.long.reason", ".cursor.long.message", ".cursor.long.parts", ".cursor.long.head"}
 	resting := func() *reader {
 		info := record.FileInfo{Path: "/a", First: "/a", Dev: 1, Inode: 2, Birth: 3, Handle: "\x04\x05", Size: 20, Head: record.Head{Len: 16, Sum: 6}}
-		k := newKnown()
+		k := newGeneration()
 		k.of, k.id, k.info, k.position, k.mark = newFiles("in"), 9, info.Facts(), 20, 77
 		r := &reader{k: k, busy: &unbusy, shown: shown{size: 20, mtime: 30, grown: 40, active: 50}, ends: ends{atEnd: true}, resting: resting{looked: true, compared: true, registered: true}}
 		k.reader = r

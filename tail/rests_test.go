@@ -24,7 +24,7 @@ func deleted(t *testing.T) (w *world, gone, named []string) {
 	must(t, os.Remove(w.path("a.log")))
 	w.look()
 	w.stop()
-	w.await("the stop", func() bool { return w.tailer.turns.rests != nil })
+	w.await("the stop", func() bool { return w.tailer.turns.drained != nil })
 	return w, gone, named
 }
 

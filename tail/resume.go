@@ -16,9 +16,9 @@ import (
 	"kusto-agent/tail/internal/reread"
 )
 
-// known is what is remembered of one generation of a file. Guarded by
+// generation is what is remembered of one generation of a file. Guarded by
 // Tailer.mu.
-type known struct {
+type generation struct {
 	of         *files
 	id         record.FileID
 	generation uint32
@@ -29,7 +29,7 @@ type known struct {
 	safe     int64       // all before is safe
 	mark     record.Mark // of the position
 	reader   *reader     // who reads it; nil: nobody
-	alike    *known      // of heads
+	alike    *generation // of heads
 	*past                // never nil, and changed by own alone
 }
 
@@ -51,18 +51,20 @@ type past struct {
 var uneventful past
 
 // file is the generation's name for other rooms.
-func (k *known) file() record.File {
+func (k *generation) file() record.File {
 	return record.File{Input: k.of.name, ID: k.id, Generation: k.generation}
 }
 
 // setFile makes k what is known of the generation f, of an input with these files.
-func (k *known) setFile(of *files, f record.File) { k.of, k.id, k.generation = of, f.ID, f.Generation }
+func (k *generation) setFile(of *files, f record.File) {
+	k.of, k.id, k.generation = of, f.ID, f.Generation
+}
 
-// newKnown returns a generation of which nothing was read.
-func newKnown() *known { return &known{past: &uneventful} }
+// newGeneration returns a generation of which nothing was read.
+func newGeneration() *generation { return &generation{past: &uneventful} }
 
 // own returns the past of a generation for writing. The caller holds mu.
-func (k *known) own() *past {
+func (k *generation) own() *past {
 	if k.past == nil || k.past == &uneventful {
 		k.past = new(past)
 	}
@@ -70,7 +72,7 @@ func (k *known) own() *past {
 }
 
 // moveTo notes up to which offset a generation was read, with the mark there.
-func (k *known) moveTo(offset int64, mark record.Mark) {
+func (k *generation) moveTo(offset int64, mark record.Mark) {
 	if offset > k.position && k.mark != 0 {
 		k.own().trail.Add(k.position, k.mark)
 	}
@@ -78,14 +80,14 @@ func (k *known) moveTo(offset int64, mark record.Mark) {
 }
 
 // places returns the trail with the position at its end. The caller owns the slice.
-func (k *known) places() compare.Trail {
+func (k *generation) places() compare.Trail {
 	all := slices.Clone(k.trail)
 	all.Add(k.position, k.mark)
 	return all
 }
 
 // revive forgets how a generation ended, because a reader continues it.
-func (k *known) revive() {
+func (k *generation) revive() {
 	if k.past != &uneventful {
 		k.anew, k.truncated, k.missing, k.left = time.Time{}, time.Time{}, time.Time{}, compare.Departure{}
 	}
@@ -95,9 +97,9 @@ func (k *known) revive() {
 // files and generations. One whose file the journal lost in a power cut is of the same file as the
 // one before if both have the same id; else it is found later by its id (see claim).
 func (in *input) recall(states iter.Seq[State]) {
-	var before *known // the generation before, of the same file or another
+	var before *generation // the generation before, of the same file or another
 	for s := range states {
-		k := newKnown()
+		k := newGeneration()
 		k.setFile(in.files, s.File)
 		k.info, k.position, k.safe, k.mark = s.Info, s.Position, s.Position, s.Mark
 		if len(s.Ahead) > 0 {
@@ -161,7 +163,7 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 		return doubt.since > 0 && now-doubt.since >= int64(quiet)
 	}
 	m := likest(alike, late, func(c *candidate) compare.Finding { return c.Compare(s) })
-	if m.is == identity.Own && s.Size > 0 { // an empty file is compared when it grows, see mayBeCopy
+	if m.is == identity.Own && s.Size > 0 { // an empty file is compared when it grows, see endIfCopy
 		if short := likest(named, late, func(c *candidate) compare.Finding { return c.ShortCopy(s, quiet) }); short.of != nil {
 			m = short
 		}
@@ -257,18 +259,18 @@ func otherHandle(a, b string) bool { return a != "" && b != "" && a != b }
 
 // isUnnamed reports whether nothing is known by which the file of a generation could be
 // found, but its id.
-func (k *known) isUnnamed() bool {
+func (k *generation) isUnnamed() bool {
 	info := k.info.Info()
 	return info.Path == "" && info.Inode == 0
 }
 
 // isComparable reports whether a file can be compared with what was read of a generation.
-func (k *known) isComparable() bool {
+func (k *generation) isComparable() bool {
 	return (k.position == 0 || k.mark != 0) && !slices.ContainsFunc(k.ahead, func(x record.Extent) bool { return x.Mark == 0 })
 }
 
 // name notes what file a generation is of.
-func (k *known) name(path string, n inode.Node, handle string) {
+func (k *generation) name(path string, n inode.Node, handle string) {
 	info := k.info.Info()
 	info.Path, info.First = path, path
 	info.Dev, info.Inode, info.Birth, info.Handle = n.Dev, n.Ino, n.Birth, handle

@@ -48,7 +48,7 @@ func (d *discovery) findPacked(in *input) {
 func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[inode.Node]stray) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	in.lost = slices.DeleteFunc(in.lost, func(k *known) bool {
+	in.lost = slices.DeleteFunc(in.lost, func(k *generation) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy
 	})

@@ -90,10 +90,10 @@ func (t *Tailer) leaveStream(r *reader) {
 // nextTurn takes the next reader from the queue; nil: there is none. One whose stream is busy is
 // set aside until that turn ends. The caller holds mu.
 func (t *Tailer) nextTurn() *reader {
-	for len(t.turns.ring) > 0 {
-		r := t.turns.ring[0]
-		t.turns.ring[0] = nil
-		t.turns.ring = t.turns.ring[1:]
+	for len(t.turns.queue) > 0 {
+		r := t.turns.queue[0]
+		t.turns.queue[0] = nil
+		t.turns.queue = t.turns.queue[1:]
 		switch s := r.stream; {
 		case s == nil:
 			return r
@@ -120,7 +120,7 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 			t.readyLocked(o)
 		}
 	}
-	t.turns.ring = append(t.turns.ring, s.waiting...)
+	t.turns.queue = append(t.turns.queue, s.waiting...)
 	for range s.waiting {
 		t.turns.work.Signal()
 	}
@@ -136,9 +136,9 @@ func (t *Tailer) waitForFile() after {
 	return idle
 }
 
-// begins reports whether a reader may read on in this turn. At the start of its file it waits until
+// startInStream reports whether a reader may read on in this turn. At the start of its file it waits until
 // the file before was read to its end, and takes over the open message there (carry).
-func (w *worker) begins(r *reader) bool {
+func (w *worker) startInStream(r *reader) bool {
 	t := w.t
 	if r.seeks == 0 {
 		return true
@@ -161,7 +161,7 @@ func (w *worker) begins(r *reader) bool {
 	if p != nil {
 		before.lent, r.carry = r, p
 		r.forgetRecord()
-		r.settled, r.held = 0, before.held
+		r.settled, r.openSince = 0, before.openSince
 	}
 	t.endWait(r) // also after an error, which the next turn of the reader of that file logs
 	return true
@@ -269,7 +269,7 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 			is, unclear = true, unclear || p.state().IsPending()
 		}
 	}
-	return is || some(in.known.All(), func(k *known) bool { // one that was read since, or is being read
+	return is || some(in.known.All(), func(k *generation) bool { // one that was read since, or is being read
 		is := k.info.Info()
 		return k != o.k && is.Packed.Size > 0 && isOne(is.First, cmp.Or(is.Dated, is.Packed.Mtime))
 	}), unclear
@@ -363,7 +363,7 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 	r.carry, o.lent = nil, nil
 	r.forgetRecord()
 	o.forgetRecord()
-	o.settled, o.held = 0, time.Now().Add(-o.in.RotateQuiet.D()) // so the message is sent without more waiting
+	o.settled, o.openSince = 0, time.Now().Add(-o.in.RotateQuiet.D()) // so the message is sent without more waiting
 	if a != nil {
 		o.passApart(a)
 	}

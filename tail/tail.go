@@ -142,7 +142,7 @@ type Tailer struct {
 	news      news
 	surveys   surveys
 	unpacking archive.Places[*reader]
-	lates     []*known // with what was read last before they were truncated, the oldest first
+	lates     []*generation // with what was read last before they were truncated, the oldest first
 	reload    reload
 	finished  chan struct{} // Once: every reader has come to its end, see noteEnd
 }
@@ -199,14 +199,14 @@ func New(o Options) (*Tailer, error) {
 		t.inputs, t.byName[in.Name] = append(t.inputs, in), in.files
 		t.find.weigh()
 	}
-	t.watch.Rest(lookEvery(t.inputs))
+	t.watch.SetPause(lookEvery(t.inputs))
 	return t, nil
 }
 
 // Run reads until ctx ends; with Once, until every file was read to its end. Files
 // that have no name any more by then cannot be found again: they are read to their
-// end, unless rest ends before. When it returns nothing more is handed over.
-func (t *Tailer) Run(ctx, rest context.Context) {
+// end, unless drain ends before. When it returns nothing more is handed over.
+func (t *Tailer) Run(ctx, drain context.Context) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer t.closeFiles()
@@ -226,7 +226,7 @@ func (t *Tailer) Run(ctx, rest context.Context) {
 	t.find.discover(ctx)
 	close(t.reload.ended)
 	if ctx.Err() != nil {
-		t.readRests(rest)
+		t.drainDeleted(drain)
 	}
 }
 
@@ -256,14 +256,14 @@ func (t *Tailer) noteEnd() {
 
 // isBusy reports whether a run --once has something to read or to look through. The
 // caller holds mu.
-func (t *Tailer) isBusy() bool { return t.surveys.left > 0 || t.turns.tracker.Unread() > 0 }
+func (t *Tailer) isBusy() bool { return t.surveys.pending > 0 || t.turns.tracker.Unread() > 0 }
 
 // Resting reports that no reader has a turn or waits for one: all are at the end of their
 // files, or wait for room.
 func (t *Tailer) Resting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.scans.done == 0 || t.surveys.left > 0 {
+	if t.scans.done == 0 || t.surveys.pending > 0 {
 		return false
 	}
 	for _, in := range t.inputs {

@@ -39,7 +39,7 @@ func TestFoundAndStopped(t *testing.T) {
 	w.start()
 	w.await("a scan", func() bool { return w.tailer.scans.done > 0 })
 	w.stop()
-	w.await("the stop", func() bool { return w.tailer.turns.rests != nil })
+	w.await("the stop", func() bool { return w.tailer.turns.drained != nil })
 	close(gate) // who has a turn ends it, and there are no others
 	w.shut()
 	for i := range files {

@@ -399,7 +399,7 @@ func (w *world) decided() {
 }
 
 func (t *Tailer) undecided() bool {
-	if t.surveys.left > 0 {
+	if t.surveys.pending > 0 {
 		return true
 	}
 	for _, in := range t.inputs {

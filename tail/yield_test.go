@@ -63,7 +63,7 @@ func TestScanAfterTheReader(t *testing.T) {
 		})
 	}
 	line, more := []byte("a line\n"), []byte("a line\nand more\n")
-	f("its input does not read it any more", "a.log", line, line, func(wk *worker, r *reader) (after, error) { return wk.leave(r), nil })
+	f("its input does not read it any more", "a.log", line, line, func(wk *worker, r *reader) (after, error) { return wk.closeUnwanted(r), nil })
 	f("it was compressed anew", "a.log.gz", packedBytes(".gz", line), packedBytes(".gz", more), (*worker).turn)
 	f("it was empty and is compressed", "a.log", nil, packedBytes(".gz", more), (*worker).turn)
 }

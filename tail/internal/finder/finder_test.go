@@ -100,26 +100,26 @@ func TestBelow(t *testing.T) {
 
 // TestLookWait: when a file is looked at next.
 func TestLookWait(t *testing.T) {
-	f := func(r Rest, wait time.Duration, planned bool) {
+	f := func(r LookState, wait time.Duration, planned bool) {
 		t.Helper()
 		if got, is := LookWait(r); is != planned || planned && got != wait {
 			t.Errorf("%+v: %v, %v; want %v, %v", r, got, is, wait, planned)
 		}
 	}
 	const long = time.Hour
-	f(Rest{}, LookFast, true)
-	f(Rest{For: 400 * time.Millisecond}, 100*time.Millisecond, true)
-	f(Rest{For: 9 * time.Second}, LookSlow, true)
-	f(Rest{Told: true}, LookSlow, true)
-	f(Rest{For: long}, 0, false)
-	f(Rest{For: long, Told: true}, 0, false)
-	f(Rest{For: long, Failed: true}, LookIdle, true)
-	f(Rest{Failed: true}, LookIdle, true)
-	f(Rest{For: long, Pending: true}, LookSlow, true)
-	f(Rest{Pending: true}, LookSlow, true)
-	f(Rest{For: long, Pending: true, Reserved: true}, LookSlow, true)
-	f(Rest{For: long, Reserved: true}, LookIdle, true)
-	f(Rest{Reserved: true}, LookFast, true)
+	f(LookState{}, LookFast, true)
+	f(LookState{For: 400 * time.Millisecond}, 100*time.Millisecond, true)
+	f(LookState{For: 9 * time.Second}, LookSlow, true)
+	f(LookState{Told: true}, LookSlow, true)
+	f(LookState{For: long}, 0, false)
+	f(LookState{For: long, Told: true}, 0, false)
+	f(LookState{For: long, Failed: true}, LookIdle, true)
+	f(LookState{Failed: true}, LookIdle, true)
+	f(LookState{For: long, Pending: true}, LookSlow, true)
+	f(LookState{Pending: true}, LookSlow, true)
+	f(LookState{For: long, Pending: true, Reserved: true}, LookSlow, true)
+	f(LookState{For: long, Reserved: true}, LookIdle, true)
+	f(LookState{Reserved: true}, LookFast, true)
 }
 
 // TestScanWait: when the next scan comes, by what the last one cost.

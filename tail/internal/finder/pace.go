@@ -129,8 +129,8 @@ func LookPace(every time.Duration, planned int) time.Duration {
 	return max(every, time.Duration(planned)*lookCost)
 }
 
-// Rest is what is known of a file after a look at it.
-type Rest struct {
+// LookState is what is known of a file after a look at it.
+type LookState struct {
 	For      time.Duration // since it changed
 	Told     bool          // events tell of its growth
 	Failed   bool          // it could not be read
@@ -143,7 +143,7 @@ type Rest struct {
 // of growth. If the file could not be read, or time alone may complete its last record (Pending), a
 // turn is always planned. planned is false if only an event or the check of files without events (a
 // glance) brings one.
-func LookWait(r Rest) (wait time.Duration, planned bool) {
+func LookWait(r LookState) (wait time.Duration, planned bool) {
 	wait = min(max(r.For/4, LookFast), LookSlow)
 	if r.Told {
 		wait = LookSlow

@@ -63,7 +63,7 @@ func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
 		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
 		at: make(map[string]inode.Node), on: make(map[inode.Node]string),
 	}
-	w.Rest(LookFast)
+	w.SetPause(LookFast)
 	return w
 }
 
@@ -345,10 +345,10 @@ func (w *Watcher) Loop(ctx context.Context) {
 // to wake up for.
 const gathered = time.Millisecond
 
-// Rest sets how long Loop rests after a write, so that events gather: a program that writes goes on
+// SetPause sets how long Loop rests after a write, so that events gather: a program that writes goes on
 // writing, and to be woken for every event costs more than to look at the file. A rename among the
 // events is reported at most this much later.
-func (w *Watcher) Rest(every time.Duration) { w.every.Store(int64(every)) }
+func (w *Watcher) SetPause(every time.Duration) { w.every.Store(int64(every)) }
 
 // rest waits for the time that Rest has set, so that events gather in the kernel. It returns false
 // if ctx has ended.

@@ -241,7 +241,7 @@ func TestRests(t *testing.T) {
 	dir := t.TempDir()
 	w, e := listen(t, dir)
 	e.probe(t, dir, dir)
-	w.Rest(time.Millisecond)
+	w.SetPause(time.Millisecond)
 	for range 20 {
 		for n := range 50 {
 			f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(n)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -273,7 +273,7 @@ func TestFirstWrite(t *testing.T) {
 	dir := t.TempDir()
 	w, e := listen(t, dir)
 	e.probe(t, dir, dir)
-	w.Rest(time.Hour)
+	w.SetPause(time.Hour)
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("line\n"), 0o644))
 	e.await(t, "written "+filepath.Join(dir, "a"))
 }

@@ -200,33 +200,33 @@ type Action uint8
 
 // The actions.
 const (
-	Enqueue    Action = iota // put the file into the queue for turns
-	Read                     // read on in the turn that begins
-	LetGo                    // note in the turn that begins how far it was read, and close it
-	Close                    // close it and forget its reader
-	Spare                    // its descriptor may be given to others
-	Plan                     // plan the next look at it
-	Look                     // look at it soon
-	Rescan                   // ask for a scan
-	Announce                 // count and log that it was moved away or deleted
-	AllDrained               // nothing is left to be drained
+	Enqueue       Action = iota // put the file into the queue for turns
+	Read                        // read on in the turn that begins
+	CloseUnwanted               // note in the turn that begins how far it was read, and close it
+	Close                       // close it and forget its reader
+	Spare                       // its descriptor may be given to others
+	Plan                        // plan the next look at it
+	Look                        // look at it soon
+	Rescan                      // ask for a scan
+	Announce                    // count and log that it was moved away or deleted
+	AllDrained                  // nothing is left to be drained
 )
 
 var (
-	none      []Action
-	enqueue   = []Action{Enqueue}
-	read      = []Action{Read}
-	letGo     = []Action{LetGo}
-	closeIt   = []Action{Close}
-	yield     = []Action{Close, Rescan}
-	look      = []Action{Look}
-	rescan    = []Action{Rescan}
-	rest      = []Action{Spare, Plan}
-	restHeard = []Action{Spare, Plan, Look}
-	drain     = []Action{Announce, Enqueue}
-	announce  = []Action{Announce}
-	restLast  = []Action{Spare, Plan, AllDrained}
-	closeLast = []Action{Close, AllDrained}
+	none          []Action
+	enqueue       = []Action{Enqueue}
+	read          = []Action{Read}
+	closeUnwanted = []Action{CloseUnwanted}
+	closeIt       = []Action{Close}
+	yield         = []Action{Close, Rescan}
+	look          = []Action{Look}
+	rescan        = []Action{Rescan}
+	rest          = []Action{Spare, Plan}
+	restHeard     = []Action{Spare, Plan, Look}
+	drain         = []Action{Announce, Enqueue}
+	announce      = []Action{Announce}
+	restLast      = []Action{Spare, Plan, AllDrained}
+	closeLast     = []Action{Close, AllDrained}
 )
 
 // Tracker decides for all files. The zero Tracker knows none.
@@ -321,7 +321,7 @@ func (f *File) take() []Action {
 	case Drop:
 		return closeIt
 	case Leave:
-		return letGo
+		return closeUnwanted
 	}
 	f.moved = false // the turn tells the journal, or says that it has not
 	return read

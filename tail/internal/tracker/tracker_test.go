@@ -22,7 +22,7 @@ func file(events ...Event) func() (*Tracker, *File) {
 
 var (
 	turnWords   = [...]string{"resting", "queued", "running", "running, and queued after that", "closed"}
-	actionWords = [...]string{"Enqueue", "Read", "LetGo", "Close", "Spare", "Plan", "Look", "Rescan", "Announce", "AllDrained"}
+	actionWords = [...]string{"Enqueue", "Read", "CloseUnwanted", "Close", "Spare", "Plan", "Look", "Rescan", "Announce", "AllDrained"}
 )
 
 // documented are the lines of the table in docs/design.md.
@@ -98,7 +98,7 @@ func TestApply(t *testing.T) {
 		{"the queue is cleared", queued, Unqueued{}, Resting, none},
 
 		{"its turn begins", queued, Taken{}, Running, read},
-		{"its input does not read it any more", left, Taken{}, Running, letGo},
+		{"its input does not read it any more", left, Taken{}, Running, closeUnwanted},
 		{"it was dropped, and that is not taken back", dropped, Taken{}, Running, closeIt},
 
 		{"there is more", running, Ended{Outcome: More}, Queued, enqueue},

@@ -21,13 +21,13 @@ const (
 
 // turns is which readers wait for a turn, and who gives them. Guarded by Tailer.mu.
 type turns struct {
-	ring    []*reader // that wait for a worker
+	queue   []*reader // that wait for a worker
 	work    sync.Cond // notified when there is one
 	ended   sync.Cond // notified after every turn and every scan, and when a worker ends
 	workers workers
 	stopped bool // the workers end after their turns
 	tracker tracker.Tracker
-	rests   chan struct{} // not nil: only deleted files are read, and it is closed when none is left
+	drained chan struct{} // not nil: only deleted files are read, and it is closed when none is left
 }
 
 // workers counts those who give turns. Guarded by Tailer.mu.
@@ -50,7 +50,7 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 			return
 		}
 		t.mu.Lock()
-		stuck := len(t.turns.ring) > 0 && t.turns.workers.turns == turns && t.turns.workers.all < runtime.GOMAXPROCS(0)+mostSpare
+		stuck := len(t.turns.queue) > 0 && t.turns.workers.turns == turns && t.turns.workers.all < runtime.GOMAXPROCS(0)+mostSpare
 		turns = t.turns.workers.turns
 		if stuck {
 			t.turns.workers.all++
@@ -89,8 +89,8 @@ func (t *Tailer) workLoop() {
 		t.mu.Unlock()
 		next, failed := closed, "" // without a case below: the file is dropped
 		switch todo {
-		case tracker.LetGo:
-			next = w.leave(r)
+		case tracker.CloseUnwanted:
+			next = w.closeUnwanted(r)
 		case tracker.Read:
 			var err error
 			if next, err = w.turn(r); err != nil {
@@ -112,7 +112,7 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 		switch a {
 		case tracker.Enqueue:
 			t.inUse(r)
-			t.turns.ring = append(t.turns.ring, r)
+			t.turns.queue = append(t.turns.queue, r)
 			t.turns.work.Signal()
 		case tracker.Spare:
 			t.atRest(r)
@@ -125,9 +125,9 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 		case tracker.Announce:
 			t.rotatedAway(r)
 		case tracker.Close:
-			t.letGo(r)
+			t.closeReader(r)
 		case tracker.AllDrained:
-			close(t.turns.rests)
+			close(t.turns.drained)
 		}
 	}
 }
@@ -167,8 +167,8 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	r.rest()
 }
 
-// letGo closes a reader and removes it from all indexes. The caller holds mu.
-func (t *Tailer) letGo(r *reader) {
+// closeReader closes a reader and removes it from all indexes. The caller holds mu.
+func (t *Tailer) closeReader(r *reader) {
 	t.inUse(r)
 	t.shut(r)
 	if n := r.node(); r.in.readers.Get(n) == r {
