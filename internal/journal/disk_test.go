@@ -177,6 +177,57 @@ func TestFoundDoesNotWait(t *testing.T) {
 	})
 }
 
+// TestOrderAroundAStall: what is told of a file while the disk hangs, and before that is known, is known in
+// the order in which it was told, and by the next start too.
+func TestOrderAroundAStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		var hang atomic.Bool
+		thaw := make(chan struct{})
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if hang.Load() && op.Kind == "write" {
+				<-thaw
+			}
+			return faultfs.Verdict{}
+		}
+		o := testOptions(fs)
+		o.Stall = 5 * time.Second
+		j, _, err := Open("/state/journal", testConfig, o)
+		must(t, err)
+		f, g, h := file1(1), file1(2), file1(3)
+		one, two := record.FileInfo{Path: "/one"}.Facts(), record.FileInfo{Path: "/two"}.Facts()
+		must(t, j.Register(g, one))
+		must(t, j.Register(h, one))
+		hang.Store(true)
+		must(t, j.Found(f, one))
+		must(t, j.Forget(g))
+		must(t, j.Forget(h))
+		time.Sleep(6 * time.Second)
+		must(t, j.Found(f, two))
+		must(t, j.Found(g, two))
+		_ = j.Register(h, one) // which it had before it was forgotten
+		check := func() {
+			t.Helper()
+			for file, want := range map[record.File]record.Facts{f: two, g: two, h: one} {
+				if st, ok := j.State(file); !ok || st.Info != want {
+					t.Errorf("of %v is known %v", file, st.Info.Info())
+				}
+			}
+		}
+		check()
+		hang.Store(false)
+		close(thaw)
+		synctest.Wait()
+		must(t, j.Sync())
+		check()
+		must(t, j.Close())
+		j, _, err = Open("/state/journal", testConfig, testOptions(fs))
+		must(t, err)
+		check()
+		must(t, j.Close())
+	})
+}
+
 // A long stall is kept within a bound of memory; what was above it is in the
 // next snapshot, and one snapshot is enough.
 func TestLongStall(t *testing.T) {

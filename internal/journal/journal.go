@@ -84,6 +84,7 @@ type Journal struct {
 	state     *state
 	lost      bool // what was known before this run is gone
 	queue     []*op
+	unapplied []*op // entries that the state does not have yet, in the order of the history
 	queued    int  // bytes in queue
 	given     int  // how many at the head of queue nobody waits for
 	overflow  bool // the queue lacks entries that the state has: a snapshot is due
@@ -226,7 +227,7 @@ func (j *Journal) Position(f record.File) (int64, record.Mark) {
 func (j *Journal) Register(f record.File, info record.Facts) error {
 	j.mu.Lock()
 	st := j.state.files.get(nameOf(f))
-	same := st != nil && st.info == info
+	same := st != nil && st.info == info && !slices.ContainsFunc(j.unapplied, func(o *op) bool { return o.entry.File == f })
 	if same {
 		j.state.files.edit(nameOf(f)).seen = instantOf(j.o.Now())
 	}

@@ -51,7 +51,7 @@ func (j *Journal) later(e *Entry) error {
 	}
 	bad := j.badDisk() != nil
 	if j.enqueue(o, bad); bad {
-		j.apply(o)
+		j.applyTo(o)
 	}
 	j.disk.Wake()
 	return nil
@@ -95,7 +95,7 @@ func (j *Journal) submit(o *op) error {
 	bad := j.badDisk()
 	j.enqueue(o, bad != nil)
 	if bad != nil {
-		j.apply(o)
+		j.applyTo(o)
 		j.mu.Unlock()
 		j.disk.Wake()
 		j.announce(o.moved)
@@ -109,7 +109,7 @@ func (j *Journal) submit(o *op) error {
 		return o.err
 	}
 	j.mu.Lock()
-	j.apply(o)
+	j.applyTo(o)
 	j.mu.Unlock()
 	j.announce(o.moved)
 	return record.ErrStalled
@@ -119,6 +119,9 @@ func (j *Journal) submit(o *op) error {
 // waits for o: then a sync is left out, and entries are queued only up to maxQueued bytes. What does
 // not fit is not in the history, only in the next snapshot. Needs mu.
 func (j *Journal) enqueue(o *op, bad bool) {
+	if o.entry != nil && !o.applied {
+		j.unapplied = append(j.unapplied, o)
+	}
 	switch {
 	case bad && o.entry == nil:
 		return
@@ -130,13 +133,16 @@ func (j *Journal) enqueue(o *op, bad bool) {
 	j.queued += o.size()
 }
 
-// apply applies the entry of o to the state, unless that was done, and stores in o.moved the
-// checkpoints that advanced. Needs mu.
-func (j *Journal) apply(o *op) {
-	if o.entry != nil && !o.applied {
-		o.moved = j.state.apply(o.entry)
+// applyTo applies the entry of o to the state, unless that was done, after all entries that were told
+// before it: the state follows the history. It stores in the ops which checkpoints advanced. Needs mu.
+func (j *Journal) applyTo(o *op) {
+	for o.entry != nil && !o.applied && len(j.unapplied) > 0 {
+		next := j.unapplied[0]
+		j.unapplied[0] = nil
+		j.unapplied = j.unapplied[1:]
+		next.moved, next.applied = j.state.apply(next.entry), true
 	}
-	o.applied = true
+	o.applied = true // also if it is the request for a sync
 }
 
 // announce calls the functions of OnSafe with ms, the checkpoints that advanced. The caller

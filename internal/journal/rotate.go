@@ -122,7 +122,7 @@ func (w *writer) freezeAll() (d *draft, waiting []*op) {
 		w.dropQueued()
 	}
 	for _, o := range j.queue {
-		j.apply(o)
+		j.applyTo(o)
 	}
 	return w.newDraft(w.record), slices.Clone(j.queue)
 }

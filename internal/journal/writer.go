@@ -201,7 +201,7 @@ func (w *writer) apply(group []*op) {
 	w.j.mu.Lock()
 	defer w.j.mu.Unlock()
 	for _, o := range group {
-		w.j.apply(o)
+		w.j.applyTo(o)
 	}
 }
 
@@ -242,7 +242,7 @@ func (w *writer) giveUpWaiting() {
 	defer w.j.mu.Unlock()
 	kept := w.j.queue[:w.j.given]
 	for _, o := range w.j.queue[w.j.given:] {
-		w.j.apply(o)
+		w.j.applyTo(o)
 		if o.err = trouble; o.done != nil {
 			close(o.done)
 		}
