@@ -33,7 +33,9 @@ func (d *discovery) adopt(in *input, path, first string) {
 		switch how := in.packing(f, path); {
 		case how.IsForeign():
 			f.Close()
-			err = notices.Foreign(how)
+			if err = notices.Foreign(how); first != "" {
+				in.openLater(path, first)
+			}
 		case how != compressed.Plain:
 			d.meetPacked(in, path, f, st, how, first)
 			f.Close()
@@ -48,14 +50,21 @@ func (d *discovery) adopt(in *input, path, first string) {
 }
 
 // unopened is a file that no pattern matches, so that no scan finds it by itself, and that could not be
-// opened.
+// opened, or not be read as it is compressed.
 type unopened struct{ path, first string }
+
+func newUnopened() map[inode.Node]unopened { return make(map[inode.Node]unopened) }
 
 // openLater notes an unopened file for the next scan; see adopt for first.
 func (in *input) openLater(path, first string) {
 	if st, err := inode.At(path); err == nil {
 		in.unopened[st.Node] = unopened{path, first}
 	}
+}
+
+func (in *input) isUnopened(n inode.Node) bool {
+	_, is := in.unopened[n]
+	return is
 }
 
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if

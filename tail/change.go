@@ -122,7 +122,9 @@ func (d *discovery) remind(in *input) {
 // or deleted is read to its end all the same. The caller holds mu.
 func (d *discovery) regroup(in *input) {
 	for n, p := range in.packed {
-		if p.in = in; p.is.Claim == survey.Matched && !in.Reads(p.path) {
+		never, matched := in.Compressed == "never", p.is.Claim == survey.Matched
+		p.in, p.is.Barred = in, !matched && (never || in.Excludes(p.path))
+		if matched && (never || !in.Reads(p.path)) {
 			delete(in.packed, n)
 		}
 	}
@@ -146,6 +148,7 @@ func (d *discovery) dismiss(name string, in *input) {
 	}
 	clear(in.packed) // an inspection that is under way leads to no reader
 	clear(in.behind)
+	clear(in.unopened)
 	for r := range in.readers.All() {
 		d.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}

@@ -64,7 +64,7 @@ func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
 	k.info = info.Facts()
 	in.known.Put(k)
 	in.byNode.put(k)
-	_ = t.o.Positions.Found(k.file(), k.info) // the journal itself logs that it cannot write
+	t.rememberSoon(k.file(), k.info)
 	return info.Doubted
 }
 
@@ -109,7 +109,7 @@ func (d *discovery) missCopy(in *input, s suspicion) {
 		}
 		return
 	}
-	if !hasLeft(s.path, s.node) {
+	if !leadsElsewhere(s.path, s.node) {
 		return
 	}
 	d.mu.Lock()

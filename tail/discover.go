@@ -213,6 +213,8 @@ func statMatch(own *finder.Own, path string) (inode.Status, error) {
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and
 // that no pattern matches, so that the scan itself does not find them.
 func (d *discovery) askAgain(in *input) {
+	was := in.unopened
+	in.unopened = newUnopened()
 	var again []suspicion
 	d.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
 	slices.SortFunc(again, func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
@@ -221,11 +223,10 @@ func (d *discovery) askAgain(in *input) {
 			d.adopt(in, s.path, s.path)
 		}
 	}
-	was := in.unopened
-	in.unopened = make(map[inode.Node]unopened)
 	for n, u := range was {
-		if !hasLeft(u.path, n) {
-			d.adopt(in, u.path, u.first)
+		path, there := in.folders.findNode(record.FileInfo{Path: u.path, Dev: n.Dev, Inode: n.Ino, Birth: n.Birth})
+		if there && !in.Excludes(path) {
+			d.adopt(in, path, u.first)
 		}
 	}
 }

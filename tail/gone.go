@@ -37,12 +37,12 @@ func (a *absence) look() {
 			a.deleted, a.pinned = st.Links == 0, st.Size
 		}
 	}
-	a.left = hasLeft(a.path, a.node)
+	a.left = leadsElsewhere(a.path, a.node)
 }
 
-// hasLeft reports whether a path is gone, or names another file than n. It is false if the path
+// leadsElsewhere reports whether a path is gone, or names another file than n. It is false if the path
 // cannot be examined.
-func hasLeft(path string, n inode.Node) bool {
+func leadsElsewhere(path string, n inode.Node) bool {
 	st, err := inode.At(path)
 	return err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
@@ -91,10 +90,7 @@ func (w *worker) atEnd(r *reader) after {
 // seeIfRotated asks for a scan if the path of a file does not lead to it and no event tells of
 // that: the next rotation may come before the next periodic scan.
 func (w *worker) seeIfRotated(r *reader) {
-	if w.job.heard {
-		return
-	}
-	if st, err := inode.At(w.job.path); err == nil && st.Node != inode.Of(r.info) || errors.Is(err, fs.ErrNotExist) {
+	if !w.job.heard && leadsElsewhere(w.job.path, inode.Of(r.info)) {
 		w.t.rescanSoon()
 	}
 }

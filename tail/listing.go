@@ -233,10 +233,10 @@ func (x *looking) meet(in *input, path string) {
 	f.Close()
 	key := onRoute{st.Node, in.Route}
 	switch rival := x.taken[key]; {
-	case how.IsForeign():
-		err = notices.Foreign(how)
 	case x.own.Holds(path, st.Node):
 		err = notices.ErrOwn
+	case how.IsForeign():
+		err = notices.Foreign(how)
 	case rival == in.Name: // another of its names
 		return
 	case rival != "":

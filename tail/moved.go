@@ -47,7 +47,11 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		case !ok && u.found:
 			d.findSiblings(in, w, rotated{info: u.info}, "")
 		case !ok:
-			d.locked(func() { in.lost = append(in.lost, u.generation) })
+			d.locked(func() {
+				if !slices.Contains(in.lost, u.generation) {
+					in.lost = append(in.lost, u.generation)
+				}
+			})
 			if u.info.Doubted == 0 {
 				d.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
 			}
@@ -111,11 +115,12 @@ func (d *discovery) findCopies(in *input) {
 			dir, _ := filepath.Split(path)
 			entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
 			for _, e := range entries {
-				if !e.Type().IsRegular() || !compare.IsNameOf(dir+e.Name(), info) {
+				path := dir + e.Name()
+				if !e.Type().IsRegular() || !compare.IsNameOf(path, info) || in.Excludes(path) || d.isOfAnother(in, path) {
 					continue
 				}
-				if st, is := d.continues(in, k, dir+e.Name()); is && st.Ctime > last.Ctime {
-					last.path, last.Status = dir+e.Name(), st
+				if st, is := d.continues(in, k, path); is && st.Ctime > last.Ctime {
+					last.path, last.Status = path, st
 				}
 			}
 		}
@@ -232,8 +237,13 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	}
 	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.st.Birth, b.st.Birth) })
 	for _, s := range found {
+		if in.isUnopened(s.st.Node) {
+			continue // askAgain tries it
+		}
+		if d.adopt(in, s.path, was.info.First); in.isUnopened(s.st.Node) {
+			continue
+		}
 		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
-		d.adopt(in, s.path, was.info.First)
 	}
 }
 

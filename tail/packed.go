@@ -46,6 +46,7 @@ type packed struct {
 	facts         *archive.Facts // nil: it was not looked through
 	err           error          // why it is not being read
 	failed        time.Time      // when it could not be inspected; zero: it could, or that was not tried
+	due           time.Time      // when a scan that was asked for takes the next step, unless that is over
 	readElsewhere bool           // its content is being read in another file
 }
 
@@ -188,7 +189,8 @@ func (t *Tailer) advance(p *packed) {
 	case survey.Lose:
 		t.loseBarred(p, x.of)
 	}
-	if wait > 0 && !t.o.Once {
+	if at := time.Now().Add(wait); wait > 0 && !t.o.Once && (p.due.Before(time.Now()) || at.Before(p.due)) {
+		p.due = at
 		time.AfterFunc(wait, t.rescanSoon)
 	}
 }
@@ -205,8 +207,8 @@ func originalOf(k *generation) survey.Original {
 	return survey.AtRest
 }
 
-// generation returns what is generation of a compressed file; nil: nothing is but that it is wanted, or it is
-// being read, or what is generation is of another file with the same inode. The caller holds mu.
+// generation returns what is known of a compressed file; nil: nothing is but that it is wanted, or it is
+// being read, or what is known is of another file with the same inode. The caller holds mu.
 func (p *packed) generation() *generation {
 	k := p.in.byNode.get(p.st.Node)
 	if k == nil || k.reader != nil || p.in.doubted(p.st.Node) != nil || otherHandle(k.info.Info().Handle, p.handle) {
@@ -308,13 +310,18 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 // removed meanwhile is left to the next scan. Any other error is logged.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
-	p.is.Stage, p.facts, p.err = survey.Met, x, nil
+	p.is.Stage, p.facts, p.err, p.failed = survey.Met, x, nil, time.Time{}
 	if x != nil {
 		p.is.Stage = survey.Inspected
 	}
 	t.surveys.pending--
 	switch {
-	case errors.Is(err, archive.ErrChanged) && !t.o.Once, errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist):
+		if p.in.packed[p.st.Node] == p {
+			delete(p.in.packed, p.st.Node)
+		}
+		t.rescanSoon()
+	case errors.Is(err, archive.ErrChanged) && !t.o.Once:
 		t.rescanSoon()
 	case err != nil:
 		p.err, p.failed = fmt.Errorf("look through compressed file: %w", err), time.Now()
@@ -322,6 +329,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 		t.advance(p)
 	}
 	path, err := p.path, p.err
+	t.readySeekers() // a message may go on in the file
 	t.noteEnd()
 	t.mu.Unlock()
 	t.turns.ended.Broadcast()

@@ -608,7 +608,7 @@ type cursor struct {
 
 	stuck     int64     // nothing ends a record between offset and here
 	openSince time.Time // when a record at offset was first seen to have no end; zero: it was not
-	quiet     bool      // what is at the end is not waited for in this turn, see isQuiet
+	quiet     bool      // what is at the end is not waited for in this turn, see recordTimedOut
 	settled   int64     // size up to which it was not
 	long      long      // a record at offset that is longer than one read
 	nuls      nuls      // found at the end of a read

@@ -266,7 +266,7 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 	}
 	for _, p := range in.packed {
 		if isOne(p.path, p.st.Mtime) {
-			is, unclear = true, unclear || p.state().IsPending()
+			is, unclear = true, unclear || p.state().IsPending() && p.failed.IsZero()
 		}
 	}
 	return is || some(in.known.All(), func(k *generation) bool { // one that was read since, or is being read

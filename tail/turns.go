@@ -119,7 +119,9 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 		case tracker.Plan:
 			t.poll(r)
 		case tracker.Look:
-			t.lookSoon(r)
+			if !t.o.Once { // it is read to where it ended
+				t.lookSoon(r)
+			}
 		case tracker.Rescan:
 			t.rescanSoon()
 		case tracker.Announce:

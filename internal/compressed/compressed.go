@@ -54,11 +54,11 @@ func foreignKind(b string) Kind {
 	switch {
 	case strings.HasPrefix(b, "\xfd7zXZ\x00"):
 		return Xz
-	case strings.HasPrefix(b, "BZh") && strings.HasPrefix(b[min(len(b), 4):], "1AY&SY"): // between them is its level
-		return Bzip2
+	case strings.HasPrefix(b, "BZh") && (strings.HasPrefix(b[min(len(b), 4):], "1AY&SY") || strings.HasPrefix(b[min(len(b), 4):], "\x17rE8P\x90")):
+		return Bzip2 // its level is between them, and the second is of nothing
 	case strings.HasPrefix(b, "\x04\x22\x4d\x18"):
 		return Lz4
-	case strings.HasPrefix(b, "PK\x03\x04"):
+	case strings.HasPrefix(b, "PK\x03\x04"), strings.HasPrefix(b, "PK\x05\x06"):
 		return Zip
 	case strings.HasPrefix(b, "7z\xbc\xaf\x27\x1c"):
 		return SevenZip

@@ -37,6 +37,8 @@ func TestKindOf(t *testing.T) {
 	f("\x04\x22\x4d\x18\x64", Lz4)
 	f("PK\x03\x04\x14", Zip)
 	f("PK and so on", Plain)
+	f("PK\x05\x06\x00", Zip)
+	f("BZh9\x17rE8P\x90", Bzip2)
 	f("7z\xbc\xaf\x27\x1c\x00", SevenZip)
 }
 

@@ -15,7 +15,7 @@ var inputTexts = map[string]keyText{
 	"inputs.compression": {about: "How requests are compressed. auto: gzip, but none for Avro, which is compressed inside.", example: "none"},
 
 	"inputs.start_at":            {about: "Where files are begun that exist when the input is first seen. Later files are read from their beginning in any case.", example: "end"},
-	"inputs.ignore_older":        {about: "Files that have not changed for longer are left alone. 0s: none are.", example: "7d", least: "0s"},
+	"inputs.ignore_older":        {about: "Files that were never read and have not changed for longer are left alone. 0s: none are.", example: "7d", least: "0s"},
 	"inputs.max_record_size":     {about: "A record that is longer, without its line end, goes to quarantine; it is never sent cut. At most batch.max_size, which is also the default where it is smaller. Not for Avro.", example: "256KiB", least: "1", most: "4MB"},
 	"inputs.header":              {about: "Delimited formats: skip drops the first record of every file, which the service would store as data.", example: "skip"},
 	"inputs.validate":            {about: "Whether every record is checked against its format, so that bad ones go to quarantine alone, or none is.", example: "none"},

@@ -225,7 +225,11 @@ func TestAChangeBesideAStart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
 	p := s.heldBack()
-	for _, line := range s.refusedIDs() {
+	ids := s.refusedIDs()
+	if len(ids) == 0 {
+		t.Fatal("nothing is in quarantine")
+	}
+	for _, line := range ids {
 		p.stop()
 		q := s.launch("quarantine", "rm", line, "--yes", "--config", s.path("agent.yaml"))
 		p = s.run(open + twoPlaces)

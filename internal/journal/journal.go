@@ -85,9 +85,9 @@ type Journal struct {
 	lost      bool // what was known before this run is gone
 	queue     []*op
 	unapplied []*op // entries that the state does not have yet, in the order of the history
-	queued    int  // bytes in queue
-	given     int  // how many at the head of queue nobody waits for
-	overflow  bool // the queue lacks entries that the state has: a snapshot is due
+	queued    int   // bytes in queue
+	given     int   // how many at the head of queue nobody waits for
+	overflow  bool  // the queue lacks entries that the state has: a snapshot is due
 	listeners []func(record.File, int64)
 
 	w writer // owned by the writer's goroutine

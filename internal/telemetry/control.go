@@ -202,6 +202,7 @@ func serveUntil(ctx context.Context, server *http.Server, serve func() error, cu
 	go func() { served <- serve() }()
 	select {
 	case err := <-served:
+		server.Close() // connections that are still open go with it
 		return err
 	case <-ctx.Done():
 	}

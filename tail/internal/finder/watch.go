@@ -350,7 +350,7 @@ const gathered = time.Millisecond
 // events is reported at most this much later.
 func (w *Watcher) SetPause(every time.Duration) { w.every.Store(int64(every)) }
 
-// rest waits for the time that Rest has set, so that events gather in the kernel. It returns false
+// rest waits for the time that SetPause has set, so that events gather in the kernel. It returns false
 // if ctx has ended.
 func (w *Watcher) rest(ctx context.Context) bool {
 	select {

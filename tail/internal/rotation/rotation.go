@@ -143,8 +143,13 @@ func (g Gone) Prefix() string {
 	return Stem(g.Name)
 }
 
-// Stem is a name without its extension.
-func Stem(name string) string { return strings.TrimSuffix(name, filepath.Ext(name)) }
+// Stem is a name without its extension. A name such as .bashrc has none.
+func Stem(name string) string {
+	if stem := strings.TrimSuffix(name, filepath.Ext(name)); stem != "" {
+		return stem
+	}
+	return name
+}
 
 // like returns a function that reports whether a name differs from now only in its numbers, as
 // app.log.2 and app.log.1 do. old is the name of the file before it was renamed to now. If now does

@@ -37,7 +37,7 @@ type Destination struct {
 // Following says which of the files that match are read, from where on, and for how long.
 type Following struct {
 	StartAt          string         `yaml:"start_at"`           // beginning or end, for files that exist when the input is first seen
-	IgnoreOlder      units.Duration `yaml:"ignore_older"`       // files not changed for longer are left alone; 0: none are
+	IgnoreOlder      units.Duration `yaml:"ignore_older"`       // files never read and not changed for longer are left alone; 0: none are
 	Compressed       string         `yaml:"compressed"`         // auto or never
 	Watch            string         `yaml:"watch"`              // auto or poll
 	RotateQuiet      units.Duration `yaml:"rotate_quiet"`       // for how long nothing is written to what nobody writes to any more, see docs/design.md

@@ -82,24 +82,25 @@ func TestAfter(t *testing.T) {
 // TestEveryFileGoesOn: whatever is known, a file that is pending has a step to be done, a time to wait
 // for, or an inspection under way.
 func TestEveryFileGoesOn(t *testing.T) {
-	for _, stage := range []Stage{Met, Queued, Inspected} {
-		for _, past := range []Past{Unseen, Unchanged, Ended} {
-			for _, claim := range []Claim{Matched, Wanted, Stray} {
-				for _, barred := range []bool{false, true} {
-					for _, q := range []time.Duration{0, quiet, 10 * quiet} {
-						for _, r := range []Run{run, once, scanning} {
-							x := File{Stage: stage, Past: past, Claim: claim, Barred: barred, Quiet: q}
-							step, wait := x.Next(r)
-							if x.IsPending() && stage != Queued && step == Leave {
-								t.Errorf("%+v is pending, and nothing is done", x)
-							}
-							if (step == Await) != (wait > 0) {
-								t.Errorf("%+v: step %d in %v", x, step, wait)
-							}
-						}
-					}
-				}
-			}
+	for n := range 3 * 3 * 3 * 2 * 2 * 3 * 2 * 3 {
+		pick := func(of int) (i int) {
+			i, n = n%of, n/of
+			return i
+		}
+		x := File{
+			Stage: Stage(pick(3)), Past: Past(pick(3)), Claim: Claim(pick(3)), Barred: pick(2) > 0, Cut: pick(2) > 0,
+			Quiet: []time.Duration{0, quiet, 10 * quiet}[pick(3)], Failed: []time.Duration{0, time.Second}[pick(2)],
+		}
+		r := []Run{run, once, scanning}[pick(3)]
+		step, wait := x.Next(r)
+		if x.IsPending() && x.Stage != Queued && step == Leave {
+			t.Errorf("%+v is pending, and nothing is done", x)
+		}
+		if (step == Await) != (wait > 0) {
+			t.Errorf("%+v: step %d in %v", x, step, wait)
+		}
+		if r.Once && step == Await && x.IsPending() && x.Failed == 0 { // nothing comes after that
+			t.Errorf("%+v is pending in a run --once, and waits", x)
 		}
 	}
 }
