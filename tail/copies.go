@@ -100,8 +100,9 @@ func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
 }
 
 // missCopy handles a file that may be a copy and that the scan did not find: it is compared by its
-// descriptor. If it is not held open, it is looked for as a lost one when its path is gone, and else
-// asked about again: there was no descriptor to open it.
+// descriptor. If it is not held open, because there was no descriptor, it is asked about again while
+// its path is there; when that is gone it is looked for as a rotated one is, and counts as lost if it
+// is not found.
 func (d *discovery) missCopy(in *input, s suspicion) {
 	if s.f != nil {
 		if st, err := inode.In(s.f); err == nil {
@@ -112,9 +113,22 @@ func (d *discovery) missCopy(in *input, s suspicion) {
 	if !leadsElsewhere(s.path, s.node) {
 		return
 	}
+	var k *generation
+	var info record.FileInfo
+	d.locked(func() {
+		if k = in.doubted(s.node); k != nil {
+			info = k.info.Info()
+		}
+	})
+	if k != nil {
+		if path := in.whereIs(rotated{info: info}); path != "" {
+			d.adopt(in, path, info.First)
+			return
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k := in.doubted(s.node); k != nil {
+	if k != nil {
 		in.lost = append(in.lost, k)
 	}
 	d.endSuspicion(in, s.node, nil)

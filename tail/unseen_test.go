@@ -102,6 +102,33 @@ func TestDoubtedAndKilled(t *testing.T) {
 	}
 }
 
+// A file that may be a copy and that there was no descriptor to hold open is read too when it is
+// rotated to a name that no pattern matches before that is decided.
+func TestDoubtedWithoutDescriptorAndRotated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().RotateQuiet, w.open = units.Duration(time.Hour), 0
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, fmt.Sprintf("a line that both files have, number %d", i))
+	}
+	text := strings.Join(lines, "\n") + "\n"
+	w.appendTo("a.log", text)
+	w.start()
+	w.expect("in", lines...)
+	w.appendTo("b.log", text+"one more\n")
+	w.look()
+	w.await("a doubt", func() bool { return len(w.tailer.inputs[0].suspect) == 1 })
+	w.rename("b.log", "b.old")
+	w.look()
+	must(t, os.Truncate(w.path("a.log"), 0)) // so that it is decided
+	w.look()
+	w.expect("in", "one more")
+	if w.boxed.logged("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "b.log") > 0 {
+		t.Error("it counts as gone")
+	}
+}
+
 // Compressed files that wait for a place to unpack in are known too, also after a kill.
 func TestPackedAndKilled(t *testing.T) {
 	t.Parallel()
