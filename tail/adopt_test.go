@@ -2,6 +2,7 @@ package tail
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -111,8 +112,17 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	if len(in.suspect) == 0 || len(in.lost) > 0 {
 		t.Error("it is there, and counts as lost")
 	}
-	must(t, os.Remove(w.path("a.old")))
+	away := filepath.Join(t.TempDir(), "far", "away", "a.old")
+	must(t, os.MkdirAll(filepath.Dir(away), 0o755))
+	must(t, os.Rename(w.path("a.old"), away))
+	d.rescan() // as if the file was renamed while its folder was listed
+	must(t, os.Rename(away, w.path("a.older")))
 	d.rescan()
+	asked("it has another name", true)
+	must(t, os.Remove(w.path("a.older")))
+	for range mostLooks {
+		d.rescan()
+	}
 	asked("it was deleted", false)
 	w.tailer.closeFiles()
 	w.tailer.watch.Close()

@@ -24,6 +24,7 @@ type suspicion struct {
 	of    *generation   // what it may be a copy of
 	upTo  compare.Place // so far it was found equal to that, while that was as it was read
 	f     *os.File      // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
+	looks int           // how often it was looked for in vain since its path is gone
 }
 
 // doubt notes that a file may be a copy of the one that m says, or repeats the note at a later
@@ -101,8 +102,8 @@ func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
 
 // missCopy handles a file that may be a copy and that the scan did not find: it is compared by its
 // descriptor. If it is not held open, because there was no descriptor, it is asked about again while
-// its path is there; when that is gone it is looked for as a rotated one is, and counts as lost if it
-// is not found.
+// its path is there; when that is gone it is looked for as a rotated one is, as often, and counts as
+// lost if it is not found.
 func (d *discovery) missCopy(in *input, s suspicion) {
 	if s.f != nil {
 		if st, err := inode.In(s.f); err == nil {
@@ -128,6 +129,11 @@ func (d *discovery) missCopy(in *input, s suspicion) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if s.looks++; k != nil && s.looks < mostLooks {
+		in.suspect[s.node] = s
+		d.rescanSoon()
+		return
+	}
 	if k != nil {
 		in.lost = append(in.lost, k)
 	}
