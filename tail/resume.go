@@ -140,6 +140,9 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	t.mu.Lock()
 	in.claim(s.File.Name(), s.Node, s.Handle)
 	same, alike, named := in.sameFile(s, t.scans.no), in.alike(s, t.scans.no), t.namesakes(in, s)
+	if s.Size > 0 {
+		alike = append(alike, in.before(named, t.scans.no)...)
+	}
 	doubt := in.suspect[s.Node]
 	t.mu.Unlock()
 	if same != nil {
@@ -246,6 +249,21 @@ func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 			c := k.candidate(scan)
 			c.Find, c.Latest = in.folders.findNode, in.byNode.has(k)
 			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// before returns the generations of the given files before their truncations that were too short to
+// have a head, by which alike finds others. The caller holds mu.
+func (in *input) before(files []*candidate, scan uint64) (all []*candidate) {
+	for _, c := range files {
+		f := c.k.file()
+		for f.Generation > 0 {
+			f.Generation--
+			if k := in.known.Get(f); k != nil && k.position > 0 && !k.truncated.IsZero() && k.info.Head().Len == 0 {
+				all = append(all, k.candidate(scan))
+			}
 		}
 	}
 	return all

@@ -299,3 +299,30 @@ func TestIdleThenRenamed(t *testing.T) {
 		})
 	}
 }
+
+// TestTinyCopy: a copy of a truncated file that was too short for a hash of its beginning is known by
+// its name and what was read. Another file of such a name is read.
+func TestTinyCopy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("a.log*")}
+	w.appendTo("a.log", "one\n")
+	w.start()
+	w.expect("in", "one")
+	w.appendTo("copy", "one\n")
+	w.appendTo("longer", "two\nand a line that was not read\n")
+	w.appendTo("other", "six\n")
+	for _, text := range []string{"two\n", ""} { // truncated twice before the copies are seen
+		must(t, os.Truncate(w.path("a.log"), 0))
+		w.look()
+		w.appendTo("a.log", text)
+		w.look()
+	}
+	w.expect("in", "two")
+	w.rename("copy", "a.log.3")
+	w.rename("longer", "a.log.2")
+	w.rename("other", "a.log.1")
+	w.look()
+	w.decided()
+	w.expect("in", "and a line that was not read", "six")
+}
