@@ -524,6 +524,8 @@ func TestMessageNotOverACompressedFile(t *testing.T) {
 			w.expect("in", criMessage("stdout", long("x")))
 			if stopped {
 				w.shut()
+			} else {
+				w.tailer.mu.Lock() // nothing is seen until all is done
 			}
 			w.appendTo("a.log", criLine("stdout", "P", "a"))
 			w.rename("a.log", "a.log.2")
@@ -531,7 +533,9 @@ func TestMessageNotOverACompressedFile(t *testing.T) {
 			w.appendTo("a.log", criLine("stdout", "F", long("b")), criLine("stdout", "P", "c"))
 			w.rename("a.log", "a.log.1")
 			s.run("tick\nkeep-time-gzip a.log.1\nkeep-time-gzip a.log.2")
-			if stopped {
+			if !stopped {
+				w.tailer.mu.Unlock()
+			} else {
 				w.appendTo("a.log", "")
 				w.start()
 				w.await("the open message", func() bool {

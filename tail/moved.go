@@ -10,6 +10,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
@@ -298,11 +299,14 @@ func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
 	})
 }
 
-// longer returns the generations whose head needs more bytes than the file s has: s may be a copy
-// from when such a file was shorter. The caller holds mu.
+// longer returns the generations whose head needs more bytes than the file s has, and that s may be named
+// after: it may be a copy from when such a file was shorter. The caller holds mu.
 func (in *input) longer(s *compare.Sample, scan uint64) (all []*candidate) {
+	if s.Size >= int64(fingerprint.HeadLens[0]) {
+		return nil
+	}
 	for k := range in.known.All() {
-		if int64(k.info.Head().Len) > s.Size {
+		if int64(k.info.Head().Len) > s.Size && compare.IsOfStem(s.File.Name(), k.info.Info()) {
 			c := k.candidate(scan)
 			c.Trail = k.places()
 			all = append(all, c)

@@ -258,10 +258,13 @@ func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 // have a head, by which alike finds others. The caller holds mu.
 func (in *input) before(files []*candidate, scan uint64) (all []*candidate) {
 	for _, c := range files {
-		f := c.k.file()
-		for f.Generation > 0 {
+		for f := c.k.file(); f.Generation > 0; {
 			f.Generation--
-			if k := in.known.Get(f); k != nil && k.position > 0 && !k.truncated.IsZero() && k.info.Head().Len == 0 {
+			k := in.known.Get(f)
+			if k == nil {
+				break // those before it are forgotten too
+			}
+			if k.position > 0 && !k.truncated.IsZero() && k.info.Head().Len == 0 {
 				all = append(all, k.candidate(scan))
 			}
 		}
