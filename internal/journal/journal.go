@@ -322,7 +322,7 @@ func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {
 // the service may have stored the batch twice. The entry is for the history only; Unknown does not
 // wait for the disk.
 func (j *Journal) Unknown(id record.BatchID, attempt int) error {
-	return j.note(&Entry{Kind: Unknown, Batch: id, Attempt: attempt})
+	return j.later(&Entry{Kind: Unknown, Batch: id, Attempt: attempt})
 }
 
 // Abandoned records that a range of a file is lost because it will never be read. The
@@ -332,7 +332,7 @@ func (j *Journal) Abandoned(f record.File, span record.Span) error {
 	if err := isRange("abandon", f, span); err != nil {
 		return err
 	}
-	return j.note(&Entry{Kind: Abandoned, File: f, Span: span})
+	return j.later(&Entry{Kind: Abandoned, File: f, Span: span})
 }
 
 // GivenUp records that a person removed a record from quarantine; f and span say where it was read.
@@ -341,7 +341,7 @@ func (j *Journal) GivenUp(f record.File, span record.Span) error {
 	if err := isRange("give up", f, span); err != nil {
 		return err
 	}
-	return j.note(&Entry{Kind: Removed, File: f, Span: span})
+	return j.later(&Entry{Kind: Removed, File: f, Span: span})
 }
 
 // Evicted records that n records were dropped from quarantine to make room for others. The rest is as

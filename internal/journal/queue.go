@@ -39,41 +39,25 @@ func (j *Journal) tell(e *Entry) error {
 	return j.submit(&op{entry: e, frame: f, done: make(chan struct{})})
 }
 
-// later queues an entry that changes the state once it is written, and does not wait for that. The
+// later queues an entry, which changes the state once it is written, and does not wait for that. The
 // error is ErrClosed.
 func (j *Journal) later(e *Entry) error {
-	e.At = j.o.Now()
-	o := &op{entry: e, frame: e.frame()}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.disk.Closed() {
 		return ErrClosed
 	}
+	e.At = j.o.Now()
+	j.put(&op{entry: e, frame: e.frame()})
+	return nil
+}
+
+// put queues an op that nobody waits for, and wakes the writer. Needs mu.
+func (j *Journal) put(o *op) {
 	bad := j.badDisk() != nil
 	if j.enqueue(o, bad); bad {
 		j.applyTo(o)
 	}
-	j.disk.Wake()
-	return nil
-}
-
-// note queues an entry that does not change the state, and does not wait until it is written. The
-// error is ErrClosed.
-func (j *Journal) note(e *Entry) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.disk.Closed() {
-		return ErrClosed
-	}
-	j.noteApplied(e)
-	return nil
-}
-
-// noteApplied queues an entry that the state has already applied, or never needs, and wakes the
-// writer. Nobody waits until it is written. Needs mu.
-func (j *Journal) noteApplied(e *Entry) {
-	e.At = j.o.Now()
-	j.enqueue(&op{entry: e, frame: e.frame(), applied: true}, j.badDisk() != nil)
 	j.disk.Wake()
 }
 

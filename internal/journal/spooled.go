@@ -33,7 +33,7 @@ func (j *Journal) SpoolHas(segments []uint64) {
 	if j.disk.Closed() || slices.Equal(j.state.spool, segments) {
 		return
 	}
-	e := &Entry{Kind: SpoolHas, Segments: segments}
+	e := &Entry{Kind: SpoolHas, Segments: segments, At: j.o.Now()}
 	j.state.apply(e)
-	j.noteApplied(e)
+	j.put(&op{entry: e, frame: e.frame(), applied: true})
 }
