@@ -18,18 +18,26 @@ func (w *world) shutOut(name string) (end func()) {
 	return func() { must(w.t, f.Close()) }
 }
 
+// notOpenedAtOnce is a world in which a scan could not open a.old, of which an event told that it was
+// a.log, until end is called.
+func notOpenedAtOnce(t *testing.T) (w *world, end func()) {
+	t.Helper()
+	w = newWorld(t)
+	w.start()
+	w.look()
+	w.appendTo("a.old", "one\n")
+	end = w.shutOut("a.old")
+	w.tailer.noteRename(w.path("a.log"), w.path("a.old"))
+	w.look()
+	return w, end
+}
+
 // TestNotOpenedAtOnce: a file that no pattern matches and that cannot be opened is opened by a later
 // scan: no scan finds it by itself.
 func TestNotOpenedAtOnce(t *testing.T) {
 	t.Run("renamed before it was found", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t)
-		w.start()
-		w.look()
-		w.appendTo("a.old", "one\n")
-		end := w.shutOut("a.old")
-		w.tailer.noteRename(w.path("a.log"), w.path("a.old"))
-		w.look()
+		w, end := notOpenedAtOnce(t)
 		w.expect("in")
 		if w.boxed.logged("file cannot be read, will retry", "a.old") != 1 {
 			t.Error("it is not told")
@@ -56,13 +64,7 @@ func TestNotOpenedAtOnce(t *testing.T) {
 	})
 	t.Run("replaced since", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t)
-		w.start()
-		w.look()
-		w.appendTo("a.old", "one\n")
-		end := w.shutOut("a.old")
-		w.tailer.noteRename(w.path("a.log"), w.path("a.old"))
-		w.look()
+		w, end := notOpenedAtOnce(t)
 		end()
 		w.appendTo("new", "of nobody\n")
 		w.rename("new", "a.old")

@@ -75,13 +75,10 @@ func TestFoundAndKilled(t *testing.T) {
 	w.expect("in", want...)
 }
 
-// A file that may be a copy of another is known after a kill, also under a name that no pattern
-// matches, and is read no later than rotate_quiet after it was first seen by the first run.
-func TestDoubtedAndKilled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.in().RotateQuiet = units.Duration(time.Hour)
-	var lines []string
+// doubted starts a tailer that has read the lines of a.log, and for which b.log may be a copy of that
+// with one more line.
+func (w *world) doubted() (lines []string) {
+	w.t.Helper()
 	for i := range 50 {
 		lines = append(lines, fmt.Sprintf("a line that both files have, number %d", i))
 	}
@@ -92,6 +89,16 @@ func TestDoubtedAndKilled(t *testing.T) {
 	w.appendTo("b.log", text+"one more\n")
 	w.look()
 	w.await("a doubt", func() bool { return len(w.tailer.inputs[0].suspect) == 1 })
+	return lines
+}
+
+// A file that may be a copy of another is known after a kill, also under a name that no pattern
+// matches, and is read no later than rotate_quiet after it was first seen by the first run.
+func TestDoubtedAndKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().RotateQuiet = units.Duration(time.Hour)
+	lines := w.doubted()
 	w.kill()
 	w.rename("b.log", "b.old")
 	w.in().RotateQuiet = units.Duration(time.Millisecond)
@@ -108,17 +115,7 @@ func TestDoubtedWithoutDescriptorAndRotated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.in().RotateQuiet, w.open = units.Duration(time.Hour), 0
-	var lines []string
-	for i := range 50 {
-		lines = append(lines, fmt.Sprintf("a line that both files have, number %d", i))
-	}
-	text := strings.Join(lines, "\n") + "\n"
-	w.appendTo("a.log", text)
-	w.start()
-	w.expect("in", lines...)
-	w.appendTo("b.log", text+"one more\n")
-	w.look()
-	w.await("a doubt", func() bool { return len(w.tailer.inputs[0].suspect) == 1 })
+	w.doubted()
 	w.rename("b.log", "b.old")
 	w.look()
 	must(t, os.Truncate(w.path("a.log"), 0)) // so that it is decided

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
-	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
 )
@@ -68,11 +67,7 @@ func TestReload(t *testing.T) {
 // it, and status says so until a sound one is read.
 func TestReloadIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\n")
-	s.configure(textInput)
-	r := s.start(false)
-	s.rows("T", "one")
+	s, r := started(t)
 	for _, bad := range []string{
 		"inputs: [", // no YAML
 		"inputs: [{name: in, paths: [\"$DIR/logs/*.log\"], table: W, colour: blue}]\n",
@@ -108,8 +103,7 @@ func TestReloadAfterTheEnd(t *testing.T) {
 	r.stop()
 	was := r.agent.config()
 	s.configure(otherTable)
-	next, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
-	s.must(err)
+	next := s.configuration()
 	ended, end := context.WithCancel(context.Background())
 	end()
 	if err := r.agent.change(ended, next); !errors.Is(err, context.Canceled) || r.agent.config() != was {
@@ -135,11 +129,7 @@ func TestReloadOfRestartKeys(t *testing.T) {
 // its tokens.
 func TestReloadKeepsConnections(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\n")
-	s.configure(textInput)
-	r := s.start(false)
-	s.rows("T", "one")
+	s, r := started(t)
 	now := func() (client, tokens any) {
 		r.agent.mu.Lock()
 		defer r.agent.mu.Unlock()

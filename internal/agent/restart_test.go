@@ -10,7 +10,6 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/async"
-	"kusto-agent/internal/config"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
@@ -104,17 +103,11 @@ func TestRestartWithoutAnInput(t *testing.T) {
 // spool is open.
 func TestSpooledBeforeTheSenderRuns(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\n")
-	s.configure(brief + hasty + textInput)
-	away := s.server.Fail(emulator.Fault{Status: 503})
-	r := s.start(false)
-	r.books("in", func(b ledger.Books) bool { return b.Spooled == 1 })
+	s, r, back := inOutage(t, "one\n", 1)
 	r.stop()
 	s.idle()
-	away.Remove()
-	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
-	s.must(err)
+	back()
+	cfg := s.configuration()
 	a, err := New(Options{Config: cfg, Log: slog.New(slog.DiscardHandler), Once: true})
 	s.must(err)
 	if n := a.waiting(); n != 1 {
@@ -144,8 +137,7 @@ func TestStartWaitsForAFolder(t *testing.T) {
 				}
 				_ = lock.Close() // the start fails if it is not free
 			})
-			cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
-			s.must(err)
+			cfg := s.configuration()
 			a, err := New(Options{Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil)), Once: true})
 			s.must(err)
 			<-freed
@@ -158,11 +150,7 @@ func TestStartWaitsForAFolder(t *testing.T) {
 // twice after the next start.
 func TestStateIsRemovedWhileRunning(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\n")
-	s.configure(textInput)
-	r := s.start(false)
-	s.rows("T", "one")
+	s, r := started(t)
 	s.must(os.RemoveAll(s.path("state")))
 	s.append("logs/a.log", "two\n")
 	s.rows("T", "one", "two")
@@ -179,18 +167,13 @@ func TestStateIsRemovedWhileRunning(t *testing.T) {
 // start.
 func TestStateIsRemovedInAnOutage(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.write("logs/a.log", "one\ntwo\n")
-	s.configure(brief + hasty + textInput)
-	away := s.server.Fail(emulator.Fault{Status: 503})
-	r := s.start(false)
-	r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+	s, r, back := inOutage(t, "one\ntwo\n", 2)
 	s.must(os.RemoveAll(s.path("state")))
 	s.append("logs/a.log", "three\n")
 	r.told(1, "journal write failed")
 	r.stop()
 	s.idle()
-	away.Remove()
+	back()
 	if r.err == nil || !strings.Contains(r.log.text(), "state was not saved") {
 		t.Errorf("ends with %v\n%s", r.err, r.log.text())
 	}

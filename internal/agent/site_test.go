@@ -139,12 +139,41 @@ type running struct {
 	err     error // when ended
 }
 
-// start runs an agent with the configuration that was written.
-func (s *site) start(once bool) *running {
+// configuration is what was written.
+func (s *site) configuration() *config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.path("agent.yaml"), os.LookupEnv, config.Options{})
 	s.must(err)
+	return cfg
+}
+
+// started is an agent that has sent the one line of logs/a.log to T.
+func started(t *testing.T) (*site, *running) {
+	s := newSite(t)
+	s.write("logs/a.log", "one\n")
+	s.configure(textInput)
+	r := s.start(false)
+	s.rows("T", "one")
+	return s, r
+}
+
+// inOutage is an agent whose lines, n of them, are in the spool while the service is away.
+func inOutage(t *testing.T, lines string, n uint64) (s *site, r *running, back func()) {
+	s = newSite(t)
+	s.write("logs/a.log", lines)
+	s.configure(brief + hasty + textInput)
+	away := s.server.Fail(emulator.Fault{Status: 503})
+	r = s.start(false)
+	r.books("in", func(b ledger.Books) bool { return b.Spooled == n })
+	return s, r, away.Remove
+}
+
+// start runs an agent with the configuration that was written.
+func (s *site) start(once bool) *running {
+	s.Helper()
+	cfg := s.configuration()
 	r := &running{site: s, log: newNotes(), hangups: make(chan os.Signal, 1), signals: make(chan os.Signal, 2), ended: make(chan struct{})}
+	var err error
 	r.agent, err = New(Options{
 		Config: cfg, Path: s.path("agent.yaml"), Log: slog.New(slog.NewTextHandler(r.log, nil)), Hangups: r.hangups, Once: once,
 		Rescan: 10 * time.Millisecond, Retry: 10 * time.Millisecond,

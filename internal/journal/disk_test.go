@@ -87,25 +87,35 @@ func TestFullDiskHealsByItself(t *testing.T) {
 	}
 }
 
+// hanging is a disk that hangs in the operations that in says, from hang until thaw.
+func hanging(in func(faultfs.Op) bool) (fs *faultfs.FS, hang, thaw func()) {
+	fs = faultfs.New("/state")
+	var on atomic.Bool
+	over := make(chan struct{})
+	fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+		if on.Load() && in(op) {
+			<-over
+		}
+		return faultfs.Verdict{}
+	}
+	thaw = func() {
+		on.Store(false)
+		close(over)
+	}
+	return fs, func() { on.Store(true) }, thaw
+}
+
 // A disk that hangs holds nobody longer than the bound, and the next one not at
 // all; when it answers again everything is written.
 func TestStalledDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := faultfs.New("/state")
-		var hang atomic.Bool
-		thaw := make(chan struct{})
-		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-			if hang.Load() && op.Kind == "write" {
-				<-thaw
-			}
-			return faultfs.Verdict{}
-		}
+		fs, hang, thaw := hanging(func(op faultfs.Op) bool { return op.Kind == "write" })
 		o := testOptions(fs)
 		o.Stall = 5 * time.Second
 		j, _, err := Open("/state/journal", testConfig, o)
 		must(t, err)
 		f := file1(1)
-		hang.Store(true)
+		hang()
 		start := time.Now()
 		for n, want := range map[int]time.Duration{1: 5 * time.Second} {
 			if err := j.Begin(payload(n, f, 0, 10)); !errors.Is(err, record.ErrStalled) {
@@ -123,8 +133,7 @@ func TestStalledDisk(t *testing.T) {
 		if pos, _ := j.Position(f); pos != 10 {
 			t.Errorf("position %d, want 10", pos)
 		}
-		hang.Store(false)
-		close(thaw)
+		thaw()
 		synctest.Wait()
 		must(t, j.Health())
 		must(t, j.Sync())
@@ -143,21 +152,13 @@ func TestStalledDisk(t *testing.T) {
 // before.
 func TestFoundDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := faultfs.New("/state")
-		var hang atomic.Bool
-		thaw := make(chan struct{})
-		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-			if hang.Load() && op.Kind == "write" {
-				<-thaw
-			}
-			return faultfs.Verdict{}
-		}
+		fs, hang, thaw := hanging(func(op faultfs.Op) bool { return op.Kind == "write" })
 		j, _, err := Open("/state/journal", testConfig, testOptions(fs))
 		must(t, err)
 		f, g := file1(1), file1(2)
 		was, is := record.FileInfo{Path: "/was"}.Facts(), record.FileInfo{Path: "/is"}.Facts()
 		must(t, j.Register(g, was))
-		hang.Store(true)
+		hang()
 		go func() { _ = j.Register(f, was) }()
 		synctest.Wait()
 		start := time.Now()
@@ -166,8 +167,7 @@ func TestFoundDoesNotWait(t *testing.T) {
 		if took := time.Since(start); took > 0 {
 			t.Errorf("they took %v", took)
 		}
-		hang.Store(false)
-		close(thaw)
+		thaw()
 		synctest.Wait()
 		st, _ := j.State(f)
 		if _, known := j.State(g); st.Info != is || known {
@@ -181,15 +181,7 @@ func TestFoundDoesNotWait(t *testing.T) {
 // the order in which it was told, and by the next start too.
 func TestOrderAroundAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := faultfs.New("/state")
-		var hang atomic.Bool
-		thaw := make(chan struct{})
-		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-			if hang.Load() && op.Kind == "write" {
-				<-thaw
-			}
-			return faultfs.Verdict{}
-		}
+		fs, hang, thaw := hanging(func(op faultfs.Op) bool { return op.Kind == "write" })
 		o := testOptions(fs)
 		o.Stall = 5 * time.Second
 		j, _, err := Open("/state/journal", testConfig, o)
@@ -198,7 +190,7 @@ func TestOrderAroundAStall(t *testing.T) {
 		one, two := record.FileInfo{Path: "/one"}.Facts(), record.FileInfo{Path: "/two"}.Facts()
 		must(t, j.Register(g, one))
 		must(t, j.Register(h, one))
-		hang.Store(true)
+		hang()
 		must(t, j.Found(f, one))
 		must(t, j.Forget(g))
 		must(t, j.Forget(h))
@@ -215,8 +207,7 @@ func TestOrderAroundAStall(t *testing.T) {
 			}
 		}
 		check()
-		hang.Store(false)
-		close(thaw)
+		thaw()
 		synctest.Wait()
 		must(t, j.Sync())
 		check()
@@ -232,20 +223,12 @@ func TestOrderAroundAStall(t *testing.T) {
 // next snapshot, and one snapshot is enough.
 func TestLongStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := faultfs.New("/state")
-		var hang atomic.Bool
-		thaw := make(chan struct{})
-		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-			if hang.Load() && op.Kind == "write" {
-				<-thaw
-			}
-			return faultfs.Verdict{}
-		}
+		fs, hang, thaw := hanging(func(op faultfs.Op) bool { return op.Kind == "write" })
 		o := testOptions(fs)
 		o.Stall, o.SegmentSize = time.Second, 16<<20
 		j, _, err := Open("/state/journal", testConfig, o)
 		must(t, err)
-		hang.Store(true)
+		hang()
 		const events = 60_000
 		f := file1(1)
 		for i := range int64(events) {
@@ -257,8 +240,7 @@ func TestLongStall(t *testing.T) {
 		if queued > maxQueued || waiting >= events-1 {
 			t.Errorf("%d entries of %d bytes wait, want at most %d bytes", waiting, queued, maxQueued)
 		}
-		hang.Store(false)
-		close(thaw)
+		thaw()
 		synctest.Wait()
 		for range 5 {
 			must(t, j.Sync())
@@ -281,24 +263,16 @@ func TestLongStall(t *testing.T) {
 // A hung disk does not hold the end of the agent.
 func TestCloseOfStalledDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := faultfs.New("/state")
-		thaw := make(chan struct{})
-		var hang atomic.Bool
-		fs.Judge = func(faultfs.Op) faultfs.Verdict {
-			if hang.Load() {
-				<-thaw
-			}
-			return faultfs.Verdict{}
-		}
+		fs, hang, thaw := hanging(func(faultfs.Op) bool { return true })
 		o := testOptions(fs)
 		o.Stall = time.Second
 		j, _, err := Open("/state/journal", testConfig, o)
 		must(t, err)
-		hang.Store(true)
+		hang()
 		if err := j.Close(); !errors.Is(err, record.ErrStalled) {
 			t.Errorf("close: %v, want ErrStalled", err)
 		}
-		close(thaw)
+		thaw()
 	})
 }
 
@@ -348,15 +322,7 @@ func TestStallIsTold(t *testing.T) {
 }
 
 func testStallIsTold(t *testing.T, kind string, closes bool) {
-	fs := faultfs.New("/state")
-	var hang atomic.Bool
-	thaw := make(chan struct{})
-	fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-		if hang.Load() && op.Kind == kind {
-			<-thaw
-		}
-		return faultfs.Verdict{}
-	}
+	fs, hang, thaw := hanging(func(op faultfs.Op) bool { return op.Kind == kind })
 	var told, over atomic.Int32
 	o := testOptions(fs)
 	o.Stall, o.SyncEvery, o.SegmentSize = 5*time.Second, time.Second, 300
@@ -376,7 +342,7 @@ func testStallIsTold(t *testing.T, kind string, closes bool) {
 		}
 	}
 	fill()
-	hang.Store(true)
+	hang()
 	fill()
 	<-time.After(10 * time.Second) // the clock of the bubble
 	for range 3 {
@@ -390,8 +356,7 @@ func testStallIsTold(t *testing.T, kind string, closes bool) {
 			t.Errorf("%s hangs: close %v after %v, want ErrStalled at once", kind, err, time.Since(start))
 		}
 	}
-	hang.Store(false)
-	close(thaw)
+	thaw()
 	synctest.Wait()
 	must(t, j.Health())
 	if told.Load() != 1 || over.Load() != 1 {
@@ -494,22 +459,19 @@ func TestOverflowRepeatsNothingOld(t *testing.T) {
 func TestNobodyWaitsForTheNextSegment(t *testing.T) {
 	for _, kind := range []string{"create", "write", "allocate", "sync", "rename"} {
 		synctest.Test(t, func(t *testing.T) {
-			fs := faultfs.New("/state")
-			var hang atomic.Bool
 			var hung atomic.Int32
-			thaw := make(chan struct{})
-			fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-				if hang.Load() && op.Kind == kind && strings.Contains(op.Name, "2.seg") {
+			fs, hang, thaw := hanging(func(op faultfs.Op) bool {
+				hangs := op.Kind == kind && strings.Contains(op.Name, "2.seg")
+				if hangs {
 					hung.Add(1)
-					<-thaw
 				}
-				return faultfs.Verdict{}
-			}
+				return hangs
+			})
 			o := testOptions(fs)
 			o.SegmentSize = 8 << 10
 			j, _, err := Open("/state/journal", testConfig, o)
 			must(t, err)
-			hang.Store(true)
+			hang()
 			start := time.Now()
 			const events = 100 // more than one segment, and less than two
 			for i := range int64(events) {
@@ -520,8 +482,7 @@ func TestNobodyWaitsForTheNextSegment(t *testing.T) {
 				t.Errorf("%s hangs %d times: %d entries took %v", kind, hung.Load(), events, took)
 			}
 			left := fs.Crash(faultfs.Kill, 0)
-			hang.Store(false)
-			close(thaw)
+			thaw()
 			must(t, j.Sync())
 			synctest.Wait()
 			must(t, j.Health())
