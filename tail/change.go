@@ -6,7 +6,6 @@ import (
 
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/notices"
-	"kusto-agent/tail/internal/survey"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -122,9 +121,9 @@ func (d *discovery) remind(in *input) {
 // or deleted is read to its end all the same. The caller holds mu.
 func (d *discovery) regroup(in *input) {
 	for n, p := range in.packed {
-		never, matched := in.Compressed == "never", p.is.Claim == survey.Matched
-		p.in, p.is.Barred = in, !matched && (never || in.Excludes(p.path))
-		if matched && (never || !in.Reads(p.path)) {
+		never := in.Compressed == "never"
+		p.in, p.barred = in, !p.matched && (never || in.Excludes(p.path))
+		if p.matched && (never || !in.Reads(p.path)) {
 			delete(in.packed, n)
 		}
 	}

@@ -42,7 +42,9 @@ type packed struct {
 	since         time.Time      // unchanged
 	old           bool           // the input had not been seen before, so start_at has a say
 	scan          uint64         // number of the last scan that had it
-	is            survey.File    // but for what changes by itself, see state
+	matched       bool           // by the patterns; else it is only looked at for what it may continue
+	barred        bool           // whatever it holds is not to be read
+	queued        bool           // it is to be looked through, or just being so
 	facts         *archive.Facts // nil: it was not looked through
 	err           error          // why it is not being read
 	failed        time.Time      // when it could not be inspected; zero: it could, or that was not tried
@@ -96,13 +98,12 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		in.packed[st.Node] = p
 	}
 	if p.scan != d.scans.no {
-		p.path, p.real, p.scan, p.is.Claim = path, real, d.scans.no, claimOf(gone, p.first)
+		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
 	}
-	p.is.Barred = gone && (never || in.Excludes(path))
+	p.barred = gone && (never || in.Excludes(path))
 	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
-		p.want(first)
-		in.behind[st.Node] = stray{path, first, st.Node}
-		if in.byNode.get(st.Node) == nil && !p.is.Barred && !in.Reads(path) {
+		p.first, in.behind[st.Node] = first, stray{path, first, st.Node}
+		if in.byNode.get(st.Node) == nil && !p.barred && !in.Reads(path) {
 			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}
 	}
@@ -113,36 +114,39 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	d.tell(path, err)
 }
 
-// claimOf says whose a compressed file is by its path. gone: no pattern matches that; first is as in
-// packed.
-func claimOf(gone bool, first string) survey.Claim {
-	switch {
-	case !gone:
-		return survey.Matched
-	case first != "":
-		return survey.Wanted
-	}
-	return survey.Stray
-}
-
-// want notes where a file was when a pattern matched its path. The caller holds mu.
-func (p *packed) want(first string) {
-	p.first = first
-	if p.is.Claim == survey.Stray {
-		p.is.Claim = survey.Wanted
-	}
-}
-
 // state is what the decision about a file goes by. The caller holds mu.
 func (p *packed) state() survey.File {
-	f := p.is
-	f.Quiet, f.Past = p.unchangedFor(), p.past()
-	f.Cut = p.facts != nil && p.facts.Cut != nil
+	f := survey.File{Stage: p.stage(), Past: p.past(), Claim: p.claim(), Barred: p.barred, Cut: p.isCut(), Quiet: p.unchangedFor()}
 	if !p.failed.IsZero() {
 		f.Failed = max(time.Since(p.failed), 1)
 	}
 	return f
 }
+
+// stage is how far a file has come. The caller holds mu.
+func (p *packed) stage() survey.Stage {
+	switch {
+	case p.queued:
+		return survey.Queued
+	case p.facts != nil:
+		return survey.Inspected
+	}
+	return survey.Met
+}
+
+// claim is whose a file is by its path. The caller holds mu.
+func (p *packed) claim() survey.Claim {
+	switch {
+	case p.matched:
+		return survey.Matched
+	case p.first != "":
+		return survey.Wanted
+	}
+	return survey.Stray
+}
+
+// isCut reports whether the inspection found that a file breaks off. The caller holds mu.
+func (p *packed) isCut() bool { return p.facts != nil && p.facts.Cut != nil }
 
 // past says what is known of a compressed file from before. The caller holds mu.
 func (p *packed) past() survey.Past {
@@ -158,7 +162,7 @@ func (p *packed) past() survey.Past {
 
 // advance takes the next step with a compressed file. The caller holds mu.
 func (t *Tailer) advance(p *packed) {
-	if p.is.Stage == survey.Inspected {
+	if p.stage() == survey.Inspected {
 		p.readElsewhere, p.err = false, nil
 	}
 	run := survey.Run{RotateQuiet: p.in.RotateQuiet.D(), Once: t.o.Once, Complete: t.surveys.compared}
@@ -166,14 +170,14 @@ func (t *Tailer) advance(p *packed) {
 	var x resemblance
 	if step == survey.Compare {
 		x = t.judge(p)
-		if x.is == identity.Own && p.is.Claim == survey.Stray && p.mayHoldRest(x.of) {
-			p.want(x.of.info.Info().First)
+		if x.is == identity.Own && p.claim() == survey.Stray && p.mayHoldRest(x.of) {
+			p.first = x.of.info.Info().First
 		}
 		step, wait = p.state().After(x.is, originalOf(x.of), run)
 	}
 	switch step {
 	case survey.Await:
-		if p.facts != nil && p.facts.Cut != nil {
+		if p.isCut() {
 			p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
 		}
 	case survey.Hold:
@@ -230,7 +234,7 @@ func (p *packed) why() string {
 		return p.err.Error()
 	case p.readElsewhere:
 		return "what is in it is read from another file"
-	case p.is.Stage == survey.Queued:
+	case p.queued:
 		return "it is looked through before it is read"
 	case p.state().IsPending():
 		return "it has to be quiet before it is read"
@@ -240,7 +244,7 @@ func (p *packed) why() string {
 
 // queue has a file inspected. The caller holds mu.
 func (t *Tailer) queue(p *packed) {
-	p.is.Stage, p.facts = survey.Queued, nil
+	p.queued, p.facts = true, nil
 	t.surveys.queue = append(t.surveys.queue, p)
 	t.surveys.pending++
 	select {
@@ -310,10 +314,7 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 // removed meanwhile is left to the next scan. Any other error is logged.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.mu.Lock()
-	p.is.Stage, p.facts, p.err, p.failed = survey.Met, x, nil, time.Time{}
-	if x != nil {
-		p.is.Stage = survey.Inspected
-	}
+	p.queued, p.facts, p.err, p.failed = false, x, nil, time.Time{}
 	t.surveys.pending--
 	switch {
 	case errors.Is(err, os.ErrNotExist):

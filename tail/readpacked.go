@@ -8,7 +8,6 @@ import (
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
-	"kusto-agent/tail/internal/survey"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -22,7 +21,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		return // another input of the route reads it, which the next scan logs
 	}
 	r := &reader{
-		in: in, life: tracker.Found(p.scan, placeOf(p.is.Claim != survey.Matched, is != identity.Own)),
+		in: in, life: tracker.Found(p.scan, placeOf(!p.matched, is != identity.Own)),
 		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: now(), active: now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.Mtime, checked: p.st.Mtime}}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.Size, x.Size), end: x.End, file: record.Packed{Size: p.st.Size, Mtime: p.st.Mtime, Cut: x.Cut != nil}}

@@ -132,7 +132,7 @@ func (t *Tailer) isIdle(r *reader) bool {
 // appendPacked adds each compressed file of the input that waits to be read. The caller holds mu.
 func (in *input) appendPacked(files []FileStatus) []FileStatus {
 	for _, p := range in.packed {
-		if why := p.why(); why != "" && !p.is.Barred {
+		if why := p.why(); why != "" && !p.barred {
 			files = append(files, FileStatus{File: record.File{Input: in.Name}, Path: p.path, Grown: p.since, Why: why})
 		}
 	}
