@@ -22,9 +22,6 @@ import (
 // read is logged.
 func (d *discovery) adopt(in *input, path, first string) {
 	f, st, err := inode.Open(path)
-	if err != nil && first != "" {
-		in.openLater(path, first)
-	}
 	if err == nil && d.own.Holds(path, st.Node) {
 		f.Close()
 		err = notices.ErrOwn
@@ -33,9 +30,7 @@ func (d *discovery) adopt(in *input, path, first string) {
 		switch how := in.packing(f, path); {
 		case how.IsForeign():
 			f.Close()
-			if err = notices.Foreign(how); first != "" {
-				in.openLater(path, first)
-			}
+			err = notices.Foreign(how)
 		case how != compressed.Plain:
 			d.meetPacked(in, path, f, st, how, first)
 			f.Close()
@@ -43,17 +38,17 @@ func (d *discovery) adopt(in *input, path, first string) {
 		}
 	}
 	d.tell(path, err)
-	if err != nil {
-		return
+	switch {
+	case err == nil:
+		d.adoptOpen(in, path, f, st, first)
+	case first != "" && err != notices.ErrOwn: // no scan finds it by itself
+		in.openLater(path, first)
 	}
-	d.adoptOpen(in, path, f, st, first)
 }
 
 // unopened is a file that no pattern matches, so that no scan finds it by itself, and that could not be
 // opened, or not be read as it is compressed.
 type unopened struct{ path, first string }
-
-func newUnopened() map[inode.Node]unopened { return make(map[inode.Node]unopened) }
 
 // openLater notes an unopened file for the next scan; see adopt for first.
 func (in *input) openLater(path, first string) {

@@ -214,7 +214,7 @@ func statMatch(own *finder.Own, path string) (inode.Status, error) {
 // that no pattern matches, so that the scan itself does not find them.
 func (d *discovery) askAgain(in *input) {
 	was := in.unopened
-	in.unopened = newUnopened()
+	in.unopened = make(map[inode.Node]unopened)
 	var again []suspicion
 	d.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
 	slices.SortFunc(again, func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
@@ -224,8 +224,7 @@ func (d *discovery) askAgain(in *input) {
 		}
 	}
 	for n, u := range was {
-		path, there := in.folders.findNode(record.FileInfo{Path: u.path, Dev: n.Dev, Inode: n.Ino, Birth: n.Birth})
-		if there && !in.Excludes(path) {
+		if path, there := in.folders.Find([]string{u.path}, n); there && !in.Excludes(path) {
 			d.adopt(in, path, u.first)
 		}
 	}

@@ -70,7 +70,7 @@ func newFiles(name string) *files {
 		streams:  make(map[string]*stream),
 		heads:    newHeads(),
 		suspect:  make(map[inode.Node]suspicion),
-		unopened: newUnopened(),
+		unopened: make(map[inode.Node]unopened),
 		packed:   make(map[inode.Node]*packed),
 		behind:   make(map[inode.Node]stray),
 	}

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -129,8 +128,10 @@ func IsNamed(name string) bool { return Bare(name) != name }
 
 // Bare returns the name of a file without an extension of compression.
 func Bare(name string) string {
-	if i := slices.IndexFunc(Extensions, func(x string) bool { return strings.HasSuffix(name, x) }); i >= 0 {
-		return strings.TrimSuffix(name, Extensions[i])
+	for _, end := range Extensions {
+		if bare, is := strings.CutSuffix(name, end); is {
+			return bare
+		}
 	}
 	return name
 }

@@ -164,12 +164,13 @@ func (k *kept) change(cmd *cobra.Command, do func(context.Context, custody.Keepe
 	ctx, stop := untilSignal(cmd)
 	defer stop()
 	dir := k.cfg.StateDir
+	remote := func() error { return askError(do(ctx, custody.Remote{Dir: dir}), dir) }
 	if telemetry.Answers(dir) {
-		return askError(do(ctx, custody.Remote{Dir: dir}), dir)
+		return remote()
 	}
 	a, err := agent.Open(k.cfg, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if errors.Is(err, statedir.ErrInUse) && telemetry.Answers(dir) { // it was just starting
-		return askError(do(ctx, custody.Remote{Dir: dir}), dir)
+		return remote()
 	}
 	if err != nil {
 		return err

@@ -352,14 +352,14 @@ func (t *Tracker) end(f *File, e Ended) []Action {
 			return yield
 		}
 		return closeIt
-	case rests && last:
-		f.turn = Resting
-		return restLast
-	case rests && f.heard:
-		f.turn = Resting
-		return restHeard
 	case rests:
 		f.turn = Resting
+		switch {
+		case last:
+			return restLast
+		case f.heard:
+			return restHeard
+		}
 		return rest
 	}
 	f.turn = Resting
