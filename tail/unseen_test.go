@@ -66,6 +66,7 @@ func TestFoundAndKilled(t *testing.T) {
 	}
 	w.await("readers", func() bool { return w.tailer.inputs[0].readers.Len() == files })
 	close(gate)
+	must(t, w.j.Sync()) // the tailer does not wait until the files it found are in the journal
 	w.kill()
 	for i := range files {
 		w.rename(fmt.Sprintf("%d.log", i), fmt.Sprintf("%d.old", i))
@@ -99,6 +100,7 @@ func TestDoubtedAndKilled(t *testing.T) {
 	w := newWorld(t)
 	w.in().RotateQuiet = units.Duration(time.Hour)
 	lines := w.doubted()
+	must(t, w.j.Sync())
 	w.kill()
 	w.rename("b.log", "b.old")
 	w.in().RotateQuiet = units.Duration(time.Millisecond)
@@ -145,6 +147,7 @@ func TestPackedAndKilled(t *testing.T) {
 	w.look()
 	w.await("readers", func() bool { return w.tailer.inputs[0].readers.Len() == files })
 	w.look()
+	must(t, w.j.Sync())
 	w.kill()
 	for i := range files {
 		w.rename(fmt.Sprintf("%d.log.gz", i), fmt.Sprintf("%d.old", i))
