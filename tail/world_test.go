@@ -341,7 +341,7 @@ func (w *world) await(what string, is func() bool) bool {
 }
 
 // look has the tailer look at all names and then at all files, and waits until
-// it has done so. What is handed over has arrived when it returns.
+// it has done so. What is handed over has arrived when it returns, and the journal has the files.
 func (w *world) look() {
 	w.t.Helper()
 	t := w.tailer
@@ -364,6 +364,7 @@ func (w *world) look() {
 		return !slices.ContainsFunc(t.all(), func(r *reader) bool { return r.life.Turn() != tracker.Resting || r.owed.Load() && !full })
 	})
 	w.taker.flush()
+	_ = w.j.Sync() // what was found is in the journal; the error is for those who broke the disk
 }
 
 // states describes each file that has a reader, and each suspected one.
