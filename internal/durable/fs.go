@@ -77,6 +77,7 @@ func (osFS) Open(name string, flag int) (File, error) {
 	if err != nil {
 		return nil, err
 	}
+	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM) // what is read comes in large reads, and see Sparse
 	return osFile{f}, nil
 }
 
@@ -160,8 +161,34 @@ func (f osFile) Size() (int64, error) {
 	return st.Size(), nil
 }
 
+// Sparse is a File that knows which of its bytes were written. What was not reads as zeros.
+type Sparse interface {
+	// DataAt returns the first offset from off on at which something was written; see the function.
+	DataAt(off, size int64) int64
+	// DataEnd returns the offset from which on nothing was written; size, if the file system cannot
+	// tell. Pages that the kernel has read ahead count as written: Open has it do without, and DataEnd
+	// is to be called before the file is read.
+	DataEnd(size int64) int64
+}
+
 // DataAt is the function DataAt for this file.
 func (f osFile) DataAt(off, size int64) int64 { return DataAt(f.File, off, size) }
+
+func (f osFile) DataEnd(size int64) (end int64) {
+	for from := int64(0); from < size; from = end {
+		data, err := unix.Seek(int(f.Fd()), from, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return end
+		}
+		if err == nil {
+			end, err = unix.Seek(int(f.Fd()), data, unix.SEEK_HOLE)
+		}
+		if err != nil {
+			return size
+		}
+	}
+	return min(end, size)
+}
 
 // DataAt returns the first offset from off on that is not in a hole of the file, nor in space that was
 // only allocated: both read as zeros, and need not be read. It is size if there is none, and off if the

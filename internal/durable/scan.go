@@ -42,11 +42,14 @@ type Report struct {
 // error of reading, or that of fn, which ends the scan.
 func Scan(r io.ReaderAt, size int64, kind [4]byte, major uint16, bodies bool, fn func(*Found) error) (*Report, error) {
 	w := &window{r: r, size: size}
+	s := &scanner{w: w, bodies: bodies, fn: fn, written: size}
+	if f, ok := r.(Sparse); ok {
+		s.written = f.DataEnd(size)
+	}
 	b, err := w.bytes(0, segmentHeader)
 	if err != nil {
 		return nil, err
 	}
-	s := &scanner{w: w, bodies: bodies, fn: fn}
 	if s.report.Header, err = parseSegmentHeader(b, kind, major); err != nil {
 		return &s.report, err
 	}
@@ -60,12 +63,13 @@ func Scan(r io.ReaderAt, size int64, kind [4]byte, major uint16, bodies bool, fn
 }
 
 type scanner struct {
-	w      *window
-	bodies bool
-	fn     func(*Found) error
-	report Report
-	next   uint64 // record id expected
-	found  Found
+	w       *window
+	bodies  bool
+	fn      func(*Found) error
+	written int64 // from here on there is only preallocated space
+	report  Report
+	next    uint64 // record id expected
+	found   Found
 }
 
 // run passes each valid frame of the segment to the scanner's function, in order. It skips ranges
@@ -150,8 +154,8 @@ func (s *scanner) frame(off int64, h parsed) error {
 // space; all else that is skipped is added to the report.
 func (s *scanner) resync(off int64) (int64, error) {
 	content := off // behind the last byte that is not zero
-	for p := off; p < s.w.size; {
-		b, err := s.w.bytes(p, min(windowSize, s.w.buffered(p)))
+	for p := off; p < min(s.written, s.w.size); {
+		b, err := s.w.bytes(p, min(windowSize, s.w.buffered(p), s.written-p+maxHeader))
 		if err != nil {
 			return 0, err
 		}
@@ -266,7 +270,7 @@ func (w *window) buffered(off int64) int64 {
 // dataAt returns the first offset from off on, of those that a frame may begin at, which is not
 // preallocated space that was never written to; off, where the reader cannot tell.
 func (w *window) dataAt(off int64) int64 {
-	if r, ok := w.r.(interface{ DataAt(off, size int64) int64 }); ok {
+	if r, ok := w.r.(Sparse); ok {
 		return max(off, r.DataAt(off, w.size)/alignment*alignment)
 	}
 	return off
