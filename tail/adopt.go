@@ -7,6 +7,8 @@ import (
 
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/agenda"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
@@ -27,7 +29,7 @@ func (d *discovery) adopt(in *input, path, first string) {
 		err = notices.ErrOwn
 	}
 	if err == nil {
-		switch how := in.packing(f, path); {
+		switch how := archive.Packing(f, path, in.Compressed == "never"); {
 		case how.IsForeign():
 			f.Close()
 			err = notices.Foreign(how)
@@ -134,12 +136,12 @@ func (d *discovery) admit(in *input, s *compare.Sample, info record.FileInfo, m 
 // caller holds mu.
 func (d *discovery) newReader(in *input, path string, f *os.File, st inode.Status, at tracker.Place) *reader {
 	h := readings.Get().(*reading)
-	h.sight = sight{grown: now(), size: st.Size, mtime: st.Mtime}
+	h.sight = sight{grown: agenda.Now(), size: st.Size, mtime: st.Mtime}
 	r := &reader{
 		in: in, life: tracker.Found(d.scans.no, at), linked: inode.IsLink(path),
 		busy: &busy{at: path, f: f, joint: &alone, reading: h},
 	}
-	r.active = r.grown.add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
+	r.active = r.grown.Add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
 	return r
 }
 
@@ -226,17 +228,17 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && was.Done
 	}
 	moved := was.Path != r.path() || k.node() != inode.Of(r.info)
-	r.advance(k.position, k.mark)
-	r.skips = k.ahead
-	if r.offset > r.size && !c.Reached { // the file is a copy that ends before the offset: nothing in it is new
+	r.Advance(k.position, k.mark)
+	r.Skips = k.ahead
+	if r.Offset() > r.size && !c.Reached { // the file is a copy that ends before the offset: nothing in it is new
 		mark := record.Mark(0)
 		if r.z != nil {
 			mark = r.z.end
 		} else {
 			mark, _ = fingerprint.MarkAt(r.f, r.size) // 0, not known, if it cannot be read
 		}
-		r.advance(r.size, mark)
-		r.skips = nil
+		r.Advance(r.size, mark)
+		r.Skips = nil
 		r.info.Done, r.info.Size = true, r.size
 		t.rememberSoon(k.file(), r.info.Facts())
 	}
@@ -257,7 +259,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 // forgetEmpty removes the journal's entry of r's file from the time when the file was empty, if it
 // is not in use: the file is recognized as the known generation is. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
-	id := newID(inode.Of(r.info), r.info.Handle, 0)
+	id := inode.NewID(inode.Of(r.info), r.info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
 		t.forget(empty)
 	}
@@ -279,7 +281,7 @@ func (t *Tailer) begin(r *reader) {
 // handle, with a salt that is increased while an earlier file has that id. The caller holds mu.
 func (in *input) newFile(info *record.FileInfo) record.File {
 	for salt := uint64(0); ; salt++ {
-		if f := in.file(newID(inode.Of(*info), info.Handle, salt), 0); in.known.Get(f) == nil {
+		if f := in.file(inode.NewID(inode.Of(*info), info.Handle, salt), 0); in.known.Get(f) == nil {
 			return f
 		}
 	}

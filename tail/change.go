@@ -194,8 +194,8 @@ func (w *worker) adapt(r *reader) {
 		w.t.endTurn(s, r, idle)
 	}
 	r.owed.Store(false) // the room it waits for may be that of another route
-	r.forgetRecord()
-	r.settled = 0
+	r.ForgetRecord()
+	r.Settled = 0
 	r.room = room{}
 	r.quarantined, r.noText, r.marked = false, false, false
 }
@@ -209,9 +209,9 @@ func (w *worker) closeUnwanted(r *reader) after {
 		err = w.passOld(r) // what start_at: end leaves out must not be read when the input comes back
 	}
 	w.retire(r, compare.Departure{Unwanted: true})
-	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.offset}
-	if left := st.Size - r.offset; err == nil && st.Links == 0 && left > 0 {
-		t.abandoned(r.file, r.offset, left)
+	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.Offset()}
+	if left := st.Size - r.Offset(); err == nil && st.Links == 0 && left > 0 {
+		t.abandoned(r.file, r.Offset(), left)
 		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
 			"bytes", left, "fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")...)
 	} else {

@@ -7,6 +7,7 @@ import (
 
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
@@ -206,7 +207,7 @@ func (c *candidate) stands() bool {
 func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	t := w.t
 	r.empty = false
-	packed := r.in.packing(r.f, w.job.path) != compressed.Plain
+	packed := archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain
 	m := match{is: identity.Undecided}
 	if !packed {
 		m = t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))

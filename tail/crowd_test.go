@@ -9,6 +9,7 @@ import (
 
 	"kusto-agent/internal/units"
 
+	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -165,7 +166,8 @@ func TestGlance(t *testing.T) {
 	tailer := w.tailer
 	w.halt() // nobody else looks at it now
 	r := tailer.all()[0]
-	r.own().polled.index, tailer.turns.tracker = 0, tracker.Tracker{}
+	tailer.looks.queue.Cancel(r)
+	tailer.turns.tracker = tracker.Tracker{}
 	tailer.find.glance()
 	if r.life.Turn() != tracker.Resting {
 		t.Error("it has not changed")
@@ -203,8 +205,8 @@ func TestHeard(t *testing.T) {
 	rested := time.Duration(0)
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
-		tailer.unpoll(r)
-		r.in.Watch, r.life, r.own().failed, r.shown.active, r.atEnd = watch, tracker.File{}, nil, now().add(-rested), true
+		tailer.looks.queue.Cancel(r)
+		r.in.Watch, r.life, r.own().failed, r.shown.active, r.atEnd = watch, tracker.File{}, nil, agenda.Now().Add(-rested), true
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {
@@ -213,17 +215,17 @@ func TestHeard(t *testing.T) {
 			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
-			r.polled.looked, r.polled.at = r.polled.looked.add(-since), r.polled.at.add(-since)
+			r.polled.looked, r.polled.At = r.polled.looked.Add(-since), r.polled.At.Add(-since)
 			if heard {
 				tailer.touched(r.path())
 			}
 		}
-		switch next := r.polled.at.since(r.polled.looked); {
+		switch next := r.polled.At.Since(r.polled.looked); {
 		case want == 0:
-			if r.life.Turn() != tracker.Queued || r.polled.index != 0 {
+			if r.life.Turn() != tracker.Queued || r.polled.IsPlanned() {
 				t.Errorf("%s: it has no turn, or is to be looked at besides", name)
 			}
-		case r.life.Turn() != tracker.Resting || r.polled.index == 0 || next != want:
+		case r.life.Turn() != tracker.Resting || !r.polled.IsPlanned() || next != want:
 			t.Errorf("%s: it is looked at %v after the last time, want %v", name, next, want)
 		}
 		tailer.turns.queue = nil
@@ -255,8 +257,8 @@ func TestPollLoopIsWoken(t *testing.T) {
 	tailer := w.tailer
 	w.halt() // nobody else polls now
 	r := tailer.all()[0]
-	now := now()
-	tailer.unpoll(r)
+	now := agenda.Now()
+	tailer.looks.queue.Cancel(r)
 	if next := tailer.pollDue(); next != time.Hour {
 		t.Errorf("with nothing planned it comes after %v", next)
 	}
@@ -266,8 +268,8 @@ func TestPollLoopIsWoken(t *testing.T) {
 		case <-tailer.looks.tick:
 		default:
 		}
-		tailer.unpoll(r)
-		tailer.lookAt(r, now.add(in))
+		tailer.looks.queue.Cancel(r)
+		tailer.lookAt(r, now.Add(in))
 		if got := len(tailer.looks.tick) > 0; got != want {
 			t.Errorf("a look in %v: woken: %v", in, got)
 		}

@@ -51,7 +51,7 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	} else {
 		lease.Append(out)
 	}
-	r.advance(cover.End, cover.Mark)
+	r.Advance(cover.End, cover.Mark)
 	return nil
 }
 
@@ -98,7 +98,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	}
 	w.rejected = w.rejected[:0]
 	for _, j := range c.Rejected {
-		w.rejected = append(w.rejected, r.in.Rejected(r.file, r.info.First, r.offset, j))
+		w.rejected = append(w.rejected, r.in.Rejected(r.file, r.info.First, r.Offset(), j))
 	}
 	if err := w.keep(r.in, w.rejected); err != nil {
 		return err

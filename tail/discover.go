@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/look"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -156,7 +156,7 @@ func take[T any](t *Tailer, of *T) (was T) {
 // meet handles a path that a scan found for an input: a file that is being read may have a new one,
 // a new file is read, or it is logged why not. first is as in adopt.
 func (d *discovery) meet(in *input, path, first string) {
-	st, err := statMatch(d.own, path)
+	st, err := look.Match(d.own, path)
 	if folder, shut := notices.ShutFolder(path, err); shut != nil {
 		d.tell(folder, shut)
 		return
@@ -194,20 +194,6 @@ func (d *discovery) meet(in *input, path, first string) {
 		d.stirred = d.scans.no
 		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, first) }))
 	}
-}
-
-// statMatch returns the status of a path that a pattern matches. The error says why the file there is
-// not to be opened: its path lies in a folder of the agent, it is no regular file, or it cannot be
-// looked at.
-func statMatch(own *finder.Own, path string) (inode.Status, error) {
-	if own.Names(path) {
-		return inode.Status{}, notices.ErrOwn
-	}
-	st, err := inode.At(path)
-	if err == nil && !st.IsRegular() {
-		err = st.Kind()
-	}
-	return st, err
 }
 
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and
@@ -349,22 +335,3 @@ func (t *Tailer) rescanSoon() {
 // wanted, so that files are polled, and what can be done about it. Both are empty
 // while it does.
 func (t *Tailer) Watching() (why, fix string) { return t.watch.Ill() }
-
-// folders find files again in the folders where they were.
-type folders struct{ finder.Folders }
-
-// findNode looks for a file at its last path, where that led, and in their folders.
-func (x *folders) findNode(info record.FileInfo) (path string, ok bool) {
-	return x.Find(info.Paths(), inode.Of(info))
-}
-
-// newOwn returns the set of files and folders of the agent itself, which are never read.
-func newOwn(o Options) *finder.Own {
-	var files []inode.Node
-	for _, f := range o.Own {
-		if st, err := inode.In(f); err == nil && st.IsRegular() {
-			files = append(files, st.Node)
-		}
-	}
-	return finder.NewOwn(o.Avoid, files)
-}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
@@ -71,7 +72,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 	missing := d.longMissing(in, w)
 	d.mu.Unlock()
 	for _, c := range missing {
-		if _, there := in.folders.findNode(c.Info); d.forgot(in, c, there) {
+		if _, there := in.folders.FindInfo(c.Info); d.forgot(in, c, there) {
 			d.forget(c.k.file())
 		}
 	}
@@ -109,7 +110,7 @@ func (t *Tailer) rotatedAway(r *reader) {
 	info := r.k.info.Info()
 	info.Path = r.path()
 	r.in.rotated = append(r.in.rotated, rotated{info: info, since: t.beganScan(r.life.FoundBy()), deleted: r.life.IsDeleted()})
-	r.own().leftAt = now()
+	r.own().leftAt = agenda.Now()
 	t.o.Metrics.Rotation(r.in.Name)
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path(), "bytes", r.shown.size-r.k.position)
 }
@@ -299,7 +300,7 @@ func (t *Tailer) spareOthers() bool {
 func (w *worker) isUnchanged(r *reader) bool {
 	path, life := w.job.path, w.job.life
 	wanted := life.IsGone() || life.IsDeleted() || w.job.moved || life.IsDraining()
-	if wanted || w.t.o.Once || r.offset != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
+	if wanted || w.t.o.Once || r.Offset() != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}
 	st, err := inode.At(path)

@@ -1,13 +1,9 @@
 package tail
 
 import (
-	"encoding/binary"
 	"os"
 	"path/filepath"
 
-	"github.com/cespare/xxhash/v2"
-
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/inode"
 )
 
@@ -18,16 +14,6 @@ func (t *Tailer) stat(f *os.File) (inode.Status, error) {
 		s.Size = t.size(s.Size)
 	}
 	return s, err
-}
-
-// newID derives the id of a new file from its inode, birth and handle. salt makes another
-// id if that one is taken.
-func newID(n inode.Node, handle string, salt uint64) record.FileID {
-	b := make([]byte, 0, 64)
-	for _, v := range []uint64{n.Dev, n.Ino, uint64(n.Birth), salt} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	return record.FileID(xxhash.Sum64(append(b, handle...)))
 }
 
 // On overlayfs the first write to a file of a lower layer, and its renaming, make

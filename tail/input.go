@@ -5,6 +5,7 @@ import (
 
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/settings"
 )
@@ -46,7 +47,7 @@ type files struct {
 	renewed map[inode.Node]*reader // in this scan, see readyCopiedUp; nil: not looked for
 
 	unopened map[inode.Node]unopened // by the last scan
-	folders  folders
+	folders  finder.Folders
 
 	packed map[inode.Node]*packed // compressed files that are not being read
 	behind map[inode.Node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
@@ -82,9 +83,9 @@ func newFiles(name string) *files {
 func (r *reader) recordTimedOut() bool {
 	switch {
 	case r.in.HasEvents():
-		return r.grown.ago() >= r.in.Multiline.MaxWait.D()
+		return r.grown.Ago() >= r.in.Multiline.MaxWait.D()
 	case r.in.Joins():
-		return !r.openSince.IsZero() && time.Since(r.openSince) >= r.in.RotateQuiet.D()
+		return !r.OpenSince.IsZero() && time.Since(r.OpenSince) >= r.in.RotateQuiet.D()
 	}
 	return false
 }

@@ -1,16 +1,15 @@
 package tail
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
+	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
@@ -25,7 +24,7 @@ func (w *worker) isLast(r *reader) bool {
 	if r.z != nil { // a compressed file is whole, or breaks off within its last record
 		return !r.isCut()
 	}
-	if wait := r.in.PartialLineWait.D(); wait > 0 && r.grown.ago() >= wait {
+	if wait := r.in.PartialLineWait.D(); wait > 0 && r.grown.Ago() >= wait {
 		return true
 	}
 	return w.t.o.Once || w.isOver(r)
@@ -41,7 +40,7 @@ func (w *worker) isOver(r *reader) bool {
 // a writer opens the next file, it goes on in this one.
 func (w *worker) isQuiet(r *reader) bool {
 	quiet := r.in.RotateQuiet.D()
-	return r.grown.ago() >= quiet && (!w.job.life.IsGone() || w.job.left.ago() >= quiet)
+	return r.grown.Ago() >= quiet && (!w.job.life.IsGone() || w.job.left.Ago() >= quiet)
 }
 
 // isReplaced reports whether a file was renamed to a path that a pattern matches too, and another
@@ -73,17 +72,17 @@ func (w *worker) atEnd(r *reader) after {
 		w.seeIfRotated(r)
 		return idle
 	}
-	if r.offset < r.size || !w.isQuiet(r) {
+	if r.Offset() < r.size || !w.isQuiet(r) {
 		return idle
 	}
 	// Read to its end and quiet: it is closed when all of it is safe. Until
 	// then its descriptor is the only way back to its bytes.
-	if w.job.safe < r.offset {
+	if w.job.safe < r.Offset() {
 		return awaitSafe
 	}
 	r.info.Done = true
 	w.retire(r, departureOf(r))
-	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.pathOf(r), "bytes", r.offset)
+	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.pathOf(r), "bytes", r.Offset())
 	return closed
 }
 
@@ -98,9 +97,9 @@ func (w *worker) seeIfRotated(r *reader) {
 // shrunk handles a file that seems shorter than what was read of it. It compares the content,
 // because network file systems report wrong sizes.
 func (w *worker) shrunk(r *reader) (after, error) {
-	m, err := fingerprint.MarkAt(r.src(), r.offset)
+	m, err := fingerprint.MarkAt(r.src(), r.Offset())
 	switch {
-	case err == nil && (r.mark == 0 || m == r.mark):
+	case err == nil && (r.Mark() == 0 || m == r.Mark()):
 		return idle, nil
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return idle, err // it cannot be read just now
@@ -111,10 +110,10 @@ func (w *worker) shrunk(r *reader) (after, error) {
 // lose ends the reader of a file that was moved or deleted while the agent had it closed.
 // Its unread bytes are lost, counted and logged.
 func (w *worker) lose(r *reader) after {
-	if left := r.high - r.offset; left > 0 {
-		w.t.abandoned(r.file, r.offset, left)
+	if left := r.high - r.Offset(); left > 0 {
+		w.t.abandoned(r.file, r.Offset(), left)
 		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open, its unread bytes are lost", "file", w.pathOf(r),
-			"offset", r.offset, "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
+			"offset", r.Offset(), "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r, compare.Departure{Lost: true})
 	return closed
@@ -130,7 +129,7 @@ func (w *worker) passOld(r *reader) error {
 	if r.info.Done { // from now on the file is read, since more may be written to it
 		r.info.Done, r.registered = false, false
 	}
-	if pos > r.offset {
+	if pos > r.Offset() {
 		if err := w.register(r); err != nil {
 			return err
 		}
@@ -154,7 +153,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 		return 0, 0, err
 	}
 	border, unit := scan.Border()
-	pos, err := lastEnd(r.f, min(r.old, r.size), border, unit)
+	pos, err := cursor.LastEnd(r.f, min(r.old, r.size), border, unit)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -162,45 +161,15 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	return pos, mark, err
 }
 
-// lastEnd returns the offset after the last border (a line end) before size that lies at a
-// multiple of unit bytes; 0: there is none.
-func lastEnd(f *os.File, size int64, border []byte, unit int) (int64, error) {
-	if len(border) == 0 {
-		return 0, nil
-	}
-	b := make([]byte, min(size, 64<<10))
-	for end := size; end >= int64(len(border)); {
-		n := min(end, int64(len(b)))
-		if _, err := fingerprint.ReadFull(f, b[:n], end-n); err != nil {
-			return 0, err
-		}
-		for in := b[:n]; ; {
-			i := bytes.LastIndex(in, border)
-			if i < 0 {
-				break
-			}
-			if at := end - n + int64(i); at%int64(unit) == 0 {
-				return at + int64(len(border)), nil
-			}
-			in = in[:i+len(border)-1]
-		}
-		if n == end {
-			break
-		}
-		end -= n - int64(len(border)) + 1 // a border may lie across two reads
-	}
-	return 0, nil
-}
-
 // restart begins a new generation of a file that was truncated or replaced. Bytes that were seen
 // before and not read are counted and logged. why is for the log.
 func (w *worker) restart(r *reader, why string) (after, error) {
-	unread := max(r.highest-r.offset, 0)
+	unread := max(r.highest-r.Offset(), 0)
 	log := w.t.o.Logger.Info // as copytruncate does it each night
 	if unread > 0 {
 		log = w.t.o.Logger.Warn
 	}
-	log("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.offset, "unread", unread)
+	log("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.Offset(), "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
 	return again, w.renew(r)
 }
@@ -210,12 +179,12 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
 	was, info := r.file, r.info
-	w.t.nextGeneration(r, w.t.recent.Before(was, r.offset))
+	w.t.nextGeneration(r, w.t.recent.Before(was, r.Offset()))
 	if r.registered {
 		w.t.remember(was, info.Facts())
 	}
 	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
-	r.cursor, r.high, r.old, r.headed = cursor{}, 0, 0, 0
+	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
 	r.registered, r.toldOf = false, toldOf{}
 	return w.register(r)
 }
@@ -239,9 +208,9 @@ func (t *Tailer) retired(r *reader, left compare.Departure) {
 		t.notices.Forget(func(s notices.Subject) bool { return s == notices.Subject{Path: r.path(), Input: r.in.Name} })
 	}
 	if k := r.k; k.reader == r {
-		k.moveTo(r.offset, r.mark)
-		if len(r.skips) > 0 || len(k.ahead) > 0 {
-			k.own().ahead = r.skips
+		k.moveTo(r.Offset(), r.Mark())
+		if len(r.Skips) > 0 || len(k.ahead) > 0 {
+			k.own().ahead = r.Skips
 		}
 		r.in.describe(k, r.info)
 		k.reader, k.own().left = nil, left

@@ -1,17 +1,15 @@
 package tail
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/look"
 	"kusto-agent/tail/internal/notices"
 )
 
@@ -147,112 +145,11 @@ func (l *listing) remember(in *input) {
 	}
 }
 
-// Seen is a path that an input's patterns match, or one that could not be looked
-// at to see whether they do.
-type Seen struct {
-	Input string
-	Path  string
-	Size  int64
-	Err   error  // why it would not be read; nil: it would be
-	Fix   string // what to do about it
-	Shut  bool   // Path is a folder that we may not enter or list, and what is in it is not known
-}
+// Seen is a path that an input's patterns match, or one that could not be looked at to see whether
+// they do.
+type Seen = look.Seen
 
-// Look finds the files that inputs would read now and opens each once, with the rights of
-// the caller, without reading it. folders counts the folders that would be watched. avoid
-// and mine are as in Options.
+// Look see look.At. avoid and mine are as in Options.
 func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
-	x := looking{own: newOwn(Options{Avoid: avoid, Own: mine}), walk: finder.NewWalk(), taken: make(map[onRoute]string)}
-	x.own.Begin()
-	for _, i := range inputs {
-		in, err := newInput(i)
-		if err != nil {
-			return nil, 0, err
-		}
-		x.shut, x.walk.Errs = make(map[string]bool), make(map[string]error)
-		found := false
-		for s := range x.walk.Match(&in.Spec) {
-			found = true
-			x.meet(in, s.Path())
-		}
-		x.unknown(in)
-		if !found && len(x.walk.Errs) == 0 && len(in.Paths) > 0 {
-			x.add(in, in.Paths[0], 0, notices.ErrNoMatch)
-		}
-	}
-	return x.seen, len(x.walk.Passed), nil
-}
-
-// onRoute is a file on a route.
-type onRoute struct {
-	node  inode.Node
-	route record.Route
-}
-
-type looking struct {
-	own   *finder.Own
-	walk  *finder.Walk
-	seen  []Seen
-	taken map[onRoute]string // the input that has it
-	shut  map[string]bool    // folders, told once for an input
-}
-
-// add notes a file that was seen, and why it cannot be read (nil: it can). A closed folder is noted
-// once, in place of the files in it.
-func (x *looking) add(in *input, path string, size int64, err error) {
-	s := Seen{Input: in.Name, Path: path, Size: size, Err: err}
-	if folder, shut := notices.ShutFolder(path, err); shut != nil {
-		if x.shut[folder] {
-			return
-		}
-		x.shut[folder] = true
-		s.Path, s.Err, s.Shut = folder, shut, true
-	} else if errors.Is(err, unix.EACCES) {
-		st, err := os.Stat(path)
-		s.Shut = err == nil && st.IsDir()
-	}
-	if s.Err != nil {
-		s.Fix = notices.FixOf(s.Err)
-	}
-	x.seen = append(x.seen, s)
-}
-
-// meet notes whether the agent would read a file that matches: it opens the file and closes it at
-// once.
-func (x *looking) meet(in *input, path string) {
-	if _, err := statMatch(x.own, path); err != nil { // opening it may do something
-		x.add(in, path, 0, err)
-		return
-	}
-	f, st, err := inode.Open(path)
-	if err != nil {
-		x.add(in, path, 0, err)
-		return
-	}
-	how := in.packing(f, path)
-	f.Close()
-	key := onRoute{st.Node, in.Route}
-	switch rival := x.taken[key]; {
-	case x.own.Holds(path, st.Node):
-		err = notices.ErrOwn
-	case how.IsForeign():
-		err = notices.Foreign(how)
-	case rival == in.Name: // another of its names
-		return
-	case rival != "":
-		err = notices.Rival(rival)
-	default:
-		x.taken[key] = in.Name
-	}
-	x.add(in, path, st.Size, err)
-}
-
-// unknown adds the paths that the walk for an input could not examine.
-func (x *looking) unknown(in *input) {
-	for path, err := range x.walk.Errs {
-		if !x.shut[path] {
-			x.add(in, path, 0, err)
-			x.shut[path] = true
-		}
-	}
+	return look.At(inputs, finder.NewOwn(avoid, mine))
 }

@@ -200,46 +200,6 @@ func TestDeletedIsHeld(t *testing.T) {
 	s.run("room\nexpect x1..x9\nreleased\ncounter abandoned 0")
 }
 
-// TestArrivals: a wait is told as what it is, or shorter.
-func TestArrivals(t *testing.T) {
-	t.Parallel()
-	var a arrivals
-	now := time.Now().UnixNano()
-	began := now - int64(time.Hour)
-	at := func(size int64) int64 { return began + size*int64(time.Second) }
-	for size := int64(10); size <= 1000; size += 10 {
-		a.add(size, at(size), 0)
-		if len(a) > arrivalsLen {
-			t.Fatalf("%d are kept", len(a))
-		}
-	}
-	for pos := range int64(1000) {
-		written := (pos/10 + 1) * 10
-		if got := a.of(pos).UnixNano(); got < at(written) || got > at(1000) {
-			t.Errorf("byte %d is there since %d, written at %d", pos, (got-began)/1e9, written)
-		}
-	}
-	if !a.of(1000).IsZero() {
-		t.Error("what was not seen is there")
-	}
-	a.add(1000, at(1000), 995)
-	if len(a) != 1 || a.of(999).UnixNano() != at(1000) {
-		t.Errorf("of what is safe it keeps %v", a)
-	}
-	a.add(1010, now+int64(time.Hour), 995) // a clock that is ahead
-	if got := a.of(1005).UnixNano(); got < now || got > time.Now().UnixNano() {
-		t.Errorf("written in %v", time.Duration(got-now))
-	}
-	a.add(5, at(5), 0) // another generation
-	if len(a) != 1 || a.of(0).UnixNano() != at(5) || !a.of(5).IsZero() {
-		t.Errorf("after a truncation: %v", a)
-	}
-	a.add(5, at(5), 5)
-	if len(a) != 0 {
-		t.Errorf("when all is safe: %v", a)
-	}
-}
-
 // A file that waits from before the start is there at least since it was last
 // written.
 func TestWaitsSinceBefore(t *testing.T) {

@@ -11,37 +11,26 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/settings"
 )
-
-// long is a record whose end is not in one read, or a stretch of a file in which
-// no record can be told apart.
-type long struct {
-	at      int64 // where the look goes on; 0: there is none
-	ended   bool  // at that place: only quarantine has still to take it
-	indent  int
-	reason  record.Reason
-	message string
-	parts   *parts // nil: it is one stretch
-	head    []byte // its beginning, where to go back for it would cost much
-}
 
 // meetLong begins to skip a record that does not end within one read, of which data is the
 // beginning. Of a compressed file that is kept in memory, since reading it again would decompress
 // all before it.
 func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
-	r.long = long{at: r.offset + int64(c.Skip), indent: c.Indent, reason: c.Reason, message: c.Message}
+	r.Long = cursor.Long{At: r.Offset() + int64(c.Skip), Indent: c.Indent, Reason: c.Reason, Message: c.Message}
 	if c.Parts { // its first line is all before the place where the look goes on
-		first := record.Span{Start: r.offset, End: r.long.at}
-		r.long.parts = &parts{stream: bytes.Clone(c.Stream), runs: []record.Span{first}}
+		first := record.Span{Start: r.Offset(), End: r.Long.At}
+		r.Long.Parts = &cursor.Parts{Stream: bytes.Clone(c.Stream), Runs: []record.Span{first}}
 	}
 	if r.z != nil {
-		r.long.head = bytes.Clone(data[:min(settings.KeptHead, len(data))])
+		r.Long.Head = bytes.Clone(data[:min(settings.KeptHead, len(data))])
 	}
 	if c.Reason == record.Malformed {
 		w.t.o.Logger.Warn("no record boundary where one was expected; the bytes up to the next boundary go to quarantine", "file", w.pathOf(r),
-			"offset", r.offset, "err", c.Message)
+			"offset", r.Offset(), "err", c.Message)
 	}
 }
 
@@ -50,11 +39,11 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 // file grows no more, so its end is the end of the record too.
 func (w *worker) passLong(r *reader, last bool) (after, error) {
 	switch {
-	case r.long.parts != nil && r.long.ended:
+	case r.Long.Parts != nil && r.Long.Ended:
 		return w.endParts(r)
-	case r.long.parts != nil:
+	case r.Long.Parts != nil:
 		return w.passParts(r, last)
-	case r.long.ended:
+	case r.Long.Ended:
 		return w.endLong(r)
 	}
 	scan, err := w.scanner(r)
@@ -64,20 +53,20 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	if r.in.Format != record.Avro {
 		_, unit := scan.Border()
-		at := r.dataAt(r.long.at) // behind a hole, which need not be read
-		r.long.at = max(r.long.at, at-at%int64(unit))
+		at := r.dataAt(r.Long.At) // behind a hole, which need not be read
+		r.Long.At = max(r.Long.At, at-at%int64(unit))
 	}
-	n, err := r.src().ReadAt(buf, r.long.at)
+	n, err := r.src().ReadAt(buf, r.Long.At)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
-	whole := r.long.at+int64(n) >= r.size
+	whole := r.Long.At+int64(n) >= r.size
 	if whole && !w.isOver(r) {
-		n = r.in.TextLen(buf[:n], r.long.at) // without NULs at the end, in whose place text may be written
+		n = r.in.TextLen(buf[:n], r.Long.At) // without NULs at the end, in whose place text may be written
 	}
 	scan.SetQuiet(whole && r.recordTimedOut())
-	passed, done := scan.SkipLong(buf[:n], r.long.indent, last && whole)
-	r.long.at += int64(passed)
+	passed, done := scan.SkipLong(buf[:n], r.Long.Indent, last && whole)
+	r.Long.At += int64(passed)
 	switch {
 	case !done && whole && r.isCut():
 		return w.giveUpRest(r)
@@ -86,29 +75,29 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	case !done:
 		return again, nil
 	}
-	r.long.ended = true
+	r.Long.Ended = true
 	return w.endLong(r)
 }
 
 // endLong writes the beginning of the skipped record to quarantine, and moves the reader to its
 // end. The error is one of reading or of quarantine.
 func (w *worker) endLong(r *reader) (after, error) {
-	head := r.long.head
-	if want := min(settings.KeptHead, r.long.at-r.offset); int64(len(head)) < want {
+	head := r.Long.Head
+	if want := min(settings.KeptHead, r.Long.At-r.Offset()); int64(len(head)) < want {
 		head = make([]byte, want)
-		if _, err := fingerprint.ReadFull(r.src(), head, r.offset); err != nil {
+		if _, err := fingerprint.ReadFull(r.src(), head, r.Offset()); err != nil {
 			return idle, err
 		}
 	}
-	end, message := r.long.at, r.long.message
-	if r.long.reason == record.TooLong && r.in.Format != record.Avro && r.in.Coding() == format.UTF8 {
-		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.offset, r.in.MaxRecordSize)
+	end, message := r.Long.At, r.Long.Message
+	if r.Long.Reason == record.TooLong && r.in.Format != record.Avro && r.in.Coding() == format.UTF8 {
+		message = fmt.Sprintf("%d bytes, more than max_record_size allows (%d)", end-r.Offset(), r.in.MaxRecordSize)
 	}
 	mark, err := fingerprint.MarkAt(r.src(), end)
 	if err != nil {
 		return idle, err
 	}
-	if err := w.rejectLong(r, r.offset, head, end-r.offset, message); err != nil {
+	if err := w.rejectLong(r, r.Offset(), head, end-r.Offset(), message); err != nil {
 		return idle, err
 	}
 	w.pass(r, end, mark)
@@ -121,7 +110,7 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	if err := w.register(r); err != nil {
 		return err
 	}
-	reason := r.long.reason
+	reason := r.Long.Reason
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
 		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length,
@@ -134,15 +123,6 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	w.t.o.Books.Read(r.in.Name, 0, length)
 	w.t.o.Books.Rejected(r.in.Lot(length), reason)
 	return nil
-}
-
-// parts is a message of a container log that is longer than any may be. Its
-// lines go to quarantine, as one; the lines of other streams that lie between
-// them do not, and are read when its end is known.
-type parts struct {
-	stream []byte
-	runs   []record.Span // its lines, in the order of the file
-	beside string        // where the file is that has others of its lines; empty: none
 }
 
 // mostRuns bounds the memory of such a message: one that lines of other streams
@@ -158,24 +138,24 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 	}
 	for room := 1 << 20; ; room *= 2 {
 		buf := w.buffer(room)[:room]
-		n, err := r.src().ReadAt(buf, r.long.at)
+		n, err := r.src().ReadAt(buf, r.Long.At)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return idle, err
 		}
-		whole := r.long.at+int64(n) >= r.size
+		whole := r.Long.At+int64(n) >= r.size
 		scan.SetQuiet(whole && r.recordTimedOut())
-		own, passed, done := scan.SkipParts(buf[:n], r.long.parts.stream, last && whole)
+		own, passed, done := scan.SkipParts(buf[:n], r.Long.Parts.Stream, last && whole)
 		switch {
 		case passed == 0 && !done && !whole:
 			continue // the next line is longer than the buffer
-		case len(own) > 0 || r.openSince.IsZero():
-			r.openSince = time.Now() // as long as lines of the message come, its end is waited for
+		case len(own) > 0 || r.OpenSince.IsZero():
+			r.OpenSince = time.Now() // as long as lines of the message come, its end is waited for
 		}
-		r.long.parts.add(own, r.long.at)
-		r.long.at += int64(passed)
+		r.Long.Parts.Add(own, r.Long.At)
+		r.Long.At += int64(passed)
 		switch {
-		case done || len(r.long.parts.runs) >= mostRuns:
-			r.long.ended = true
+		case done || len(r.Long.Parts.Runs) >= mostRuns:
+			r.Long.Ended = true
 			return w.endParts(r)
 		case whole:
 			return idle, nil
@@ -184,38 +164,22 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 	}
 }
 
-// add stores ranges of lines (own), which begin at an offset of the file. A range that begins where
-// the last one ends is joined to it.
-func (p *parts) add(own []format.Piece, at int64) {
-	for _, o := range own {
-		span := record.Span{Start: at + int64(o.Start), End: at + int64(o.End)}
-		if i := len(p.runs) - 1; i >= 0 && p.runs[i].End == span.Start {
-			p.runs[i].End = span.End
-		} else {
-			p.runs = append(p.runs, span)
-		}
-	}
-}
-
 // endParts writes a too long message to quarantine, and marks the ranges of its lines as ranges to
 // skip, in the journal too. The reader goes on at its offset with the lines of other streams
 // between them.
 func (w *worker) endParts(r *reader) (after, error) {
-	p := r.long.parts
-	if len(p.runs) == 0 {
-		r.forgetRecord()
+	p := r.Long.Parts
+	if len(p.Runs) == 0 {
+		r.ForgetRecord()
 		return again, nil
 	}
-	size := int64(0)
-	for _, run := range p.runs {
-		size += run.Len()
-	}
+	size := p.Bytes()
 	most := int64(settings.KeptHead)
 	if size <= int64(r.in.MaxRecordSize) {
 		most = size // too long only with what is in the other file or between its lines: all of it is kept
 	}
 	var head []byte
-	for _, run := range p.runs {
+	for _, run := range p.Runs {
 		have := len(head)
 		head = append(head, make([]byte, min(run.Len(), most-int64(have)))...)
 		if _, err := fingerprint.ReadFull(r.src(), head[have:], run.Start); err != nil {
@@ -223,27 +187,27 @@ func (w *worker) endParts(r *reader) (after, error) {
 		}
 	}
 	message := fmt.Sprintf("a message of %d bytes, over %d bytes of the file, more than max_record_size allows (%d)",
-		size, p.runs[len(p.runs)-1].End-r.offset, r.in.MaxRecordSize)
-	if p.beside != "" {
+		size, p.Runs[len(p.Runs)-1].End-r.Offset(), r.in.MaxRecordSize)
+	if p.Beside != "" {
 		message = fmt.Sprintf("%d bytes of a message that is longer than max_record_size allows (%d) with those in the file %s this one",
-			size, r.in.MaxRecordSize, p.beside)
+			size, r.in.MaxRecordSize, p.Beside)
 	}
 	var skips []record.Extent
-	for _, run := range p.runs {
+	for _, run := range p.Runs {
 		mark, err := fingerprint.MarkAt(r.src(), run.End)
 		if err != nil {
 			return idle, err
 		}
 		skips = append(skips, record.Extent{File: r.file, Span: run, Mark: mark})
 	}
-	if err := w.rejectLong(r, p.runs[0].Start, head, size, message); err != nil {
+	if err := w.rejectLong(r, p.Runs[0].Start, head, size, message); err != nil {
 		return idle, err
 	}
 	for _, x := range slices.Backward(skips) { // the first one last: until then the checkpoint stays before it
 		w.t.skip(x.File, x.Span, x.Mark)
 	}
-	r.skips = append(slices.Clip(r.skips), skips...)
-	slices.SortFunc(r.skips, func(a, b record.Extent) int { return cmp.Compare(a.Start, b.Start) })
-	r.forgetRecord()
+	r.Skips = append(slices.Clip(r.Skips), skips...)
+	slices.SortFunc(r.Skips, func(a, b record.Extent) int { return cmp.Compare(a.Start, b.Start) })
+	r.ForgetRecord()
 	return again, nil
 }

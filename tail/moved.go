@@ -36,7 +36,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		if !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
 		}
-		path, ok := in.folders.findNode(u.info)
+		path, ok := in.folders.FindInfo(u.info)
 		if !ok && !u.found {
 			path, ok = in.folders.FindNear(u.info.Path, inode.Of(u.info))
 		}
@@ -72,7 +72,7 @@ func (d *discovery) meetMoved(in *input, unread []unfinished) {
 		if !in.Reads(u.info.Path) {
 			continue
 		}
-		if path, ok := in.folders.findNode(u.info); ok && path != u.info.Path && !in.Reads(path) {
+		if path, ok := in.folders.FindInfo(u.info); ok && path != u.info.Path && !in.Reads(path) {
 			d.adopt(in, path, u.info.First)
 			unread[i].at = path
 		}
@@ -148,7 +148,7 @@ func (d *discovery) continues(in *input, k *generation, path string) (st inode.S
 		c = k.candidate(d.scans.no)
 		known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil
 	})
-	if known || c.reader != nil || c.Mark == 0 || st.Size <= c.Position || !beginsAs(f, c.Info.Head) {
+	if known || c.reader != nil || c.Mark == 0 || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, false
 	}
 	return st, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
@@ -194,7 +194,7 @@ func (d *discovery) findRotated(in *input) {
 // whereIs returns where a rotated file is now, in its folder or in one beside or below that; empty: it
 // was not found.
 func (in *input) whereIs(g rotated) string {
-	path, ok := in.folders.findNode(g.info)
+	path, ok := in.folders.FindInfo(g.info)
 	if !ok && !g.deleted {
 		path, _ = in.folders.FindNear(g.info.Path, inode.Of(g.info))
 	}

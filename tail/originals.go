@@ -3,19 +3,15 @@ package tail
 import (
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/archive"
-	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
-	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
 	"kusto-agent/tail/internal/settings"
+	"kusto-agent/tail/internal/sources"
 )
 
 // Why a payload cannot be read again.
@@ -49,6 +45,9 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 // originals finds the files that payloads were made of.
 type originals struct{ t *Tailer }
 
+// search is how files of the input are found again.
+func (in *input) search() sources.Search { return sources.Search{Folders: &in.folders, Spec: &in.Spec} }
+
 // Open is for reread.Files. It tries the file itself, the descriptor of its reader, and a compressed
 // copy beside it.
 func (o originals) Open(x record.Extent) (reread.Source, error) {
@@ -60,7 +59,7 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 	if of.unnamed {
 		f, err = o.t.findUnnamed(of.in, x)
 	} else {
-		f, err = openKnown(of.in, of.info, x, of.copies)
+		f, err = of.in.search().Open(of.info, x, of.copies)
 	}
 	if errors.Is(err, ErrSourceGone) && of.info.Packed.Size == 0 {
 		if held := o.t.heldOpen(x); held != nil {
@@ -68,7 +67,7 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 		}
 	}
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
-		if z := openPackedBeside(of.in, of.info, x); z != nil {
+		if z := of.in.search().OpenPackedBeside(of.info, x); z != nil {
 			return z, nil
 		}
 	}
@@ -76,7 +75,7 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 }
 
 // Holds is for reread.Files.
-func (originals) Holds(f reread.Source, x record.Extent) error { return holds(f, x) }
+func (originals) Holds(f reread.Source, x record.Extent) error { return sources.Holds(f, x) }
 
 // Of is for reread.Files.
 func (o originals) Of(f record.File) (reread.Remembered, error) {
@@ -106,7 +105,7 @@ func (t *Tailer) heldOpen(x record.Extent) *os.File {
 		f = secondOf(r.f)
 	}
 	t.mu.Unlock()
-	if f != nil && holds(f, x) != nil {
+	if f != nil && sources.Holds(f, x) != nil {
 		f.Close()
 		return nil
 	}
@@ -125,49 +124,6 @@ func secondOf(f *os.File) (dup *os.File) {
 		}
 	})
 	return dup
-}
-
-// openKnown opens the file of the range x, whose facts are info. With copies, another file with its
-// bytes will do. The errors are those of reread.Files.Open.
-func openKnown(in *input, info record.FileInfo, x record.Extent, copies bool) (reread.Source, error) {
-	if info.Packed.Size == 0 {
-		f, err := findSource(in, info, x, copies)
-		if err != nil {
-			return nil, err
-		}
-		return f, nil
-	}
-	path, ok := in.folders.findNode(info)
-	if !ok {
-		if err := finder.Shut(info.Paths()); err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: file was moved or deleted", ErrSourceGone)
-	}
-	file, st, err := inode.Open(path)
-	if err != nil {
-		return nil, reread.GoneIf(err, fs.ErrNotExist)
-	}
-	f := unpacked(file, st, info.Size)
-	if err := holds(f, x); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// holds returns nil if the file has the bytes of the range x, by the mark at its end (a hash of the
-// last bytes). The error is ErrSourceGone if it has not, or one of reading. Of a compressed file it
-// reads all of x.
-func holds(f reread.Source, x record.Extent) error {
-	m, err := markAfter(f, x)
-	if err != nil {
-		return reread.GoneIf(err, io.EOF, io.ErrUnexpectedEOF, archive.ErrChanged)
-	}
-	if x.Mark != 0 && m != x.Mark {
-		return fmt.Errorf("%w: its content has changed", ErrSourceGone)
-	}
-	return nil
 }
 
 // remembered is a file that is known, and the input it is of.

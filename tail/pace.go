@@ -115,7 +115,7 @@ func (d *discovery) glance() (grown bool) {
 	var at []look
 	d.mu.Lock()
 	for _, r := range d.unheard() {
-		if r.life.Turn() == tracker.Resting && r.polled.index == 0 {
+		if r.life.Turn() == tracker.Resting && !r.polled.IsPlanned() {
 			at = append(at, look{r, r.node(), r.path()})
 		}
 	}

@@ -52,28 +52,6 @@ type packed struct {
 	readElsewhere bool           // its content is being read in another file
 }
 
-// packing returns how an open file is compressed, by its first bytes. One that is too short to tell
-// counts as compressed only by its name. With compressed: never, a compressed name makes it so, so
-// that none is read as plain text, and what the agent cannot read is left alone too.
-func (in *input) packing(f *os.File, path string) compressed.Kind {
-	how, n, err := compressed.KindAt(f)
-	if err != nil {
-		return compressed.Plain // the error comes again, and is logged, when the file is read
-	}
-	named := compressed.IsNamed(path)
-	switch {
-	case how.IsForeign() && in.Compressed == "never":
-		return compressed.Unknown
-	case how.IsForeign():
-		return how
-	case in.Compressed == "never" && !named, how == compressed.Unknown && !named && n < 2:
-		return compressed.Plain
-	case how == compressed.Plain && in.Compressed == "never":
-		return compressed.Unknown // which is not read
-	}
-	return how
-}
-
 // meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
 // advance). f stays the caller's. first is as in adopt: with compressed: never a file is noted only if no
 // pattern matches its path, to find out whether unread bytes of another file are lost in it.

@@ -210,7 +210,7 @@ func TestPlacesToUnpackIn(t *testing.T) {
 	if !w.mayUnpack(last) || !w.mayUnpack(all[3]) {
 		t.Error("the place of one that does not go on is not given away, or that of one at work")
 	}
-	all[2].offset = 1
+	all[2].Advance(1, 0)
 	if w.mayUnpack(all[2]) {
 		t.Error("there are too many places, or one has lost its place that goes on")
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"time"
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/reread"
 )
@@ -48,12 +50,12 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	if c := r.carry; c != nil {
 		p.data, p.extents = bytes.Clone(c.data), append(p.extents, c.extents...)
 	}
-	have, n := len(p.data), r.size-r.offset
+	have, n := len(p.data), r.size-r.Offset()
 	if int64(have)+n > int64(r.in.Options().MaxRecord) {
 		return nil, nil
 	}
 	p.data = append(p.data, make([]byte, n)...)
-	if _, err := fingerprint.ReadFull(r.src(), p.data[have:], r.offset); err != nil {
+	if _, err := fingerprint.ReadFull(r.src(), p.data[have:], r.Offset()); err != nil {
 		return nil, err
 	}
 	if p.data[len(p.data)-1] != '\n' {
@@ -63,7 +65,7 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.extents = append(p.extents, record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.size}, Mark: mark})
+	p.extents = append(p.extents, record.Extent{File: r.file, Span: record.Span{Start: r.Offset(), End: r.size}, Mark: mark})
 	return p, w.register(r) // in the journal, so that the message can be read again after a restart
 }
 
@@ -94,7 +96,7 @@ func (w *worker) take(r *reader) {
 	defer t.mu.Unlock()
 	for p := r.carry; p != nil; {
 		o, end := p.from, p.extents[len(p.extents)-1]
-		o.advance(end.End, end.Mark)
+		o.Advance(end.End, end.Mark)
 		o.noteRead()
 		o.lent.carry, o.lent = nil, nil
 		t.readyLocked(o)
@@ -107,8 +109,8 @@ func (w *worker) take(r *reader) {
 func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	p := r.carry
 	end := r.size
-	if len(r.skips) > 0 && r.skips[0].Start <= end {
-		end, last = r.skips[0].Start, true
+	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
+		end, last = r.Skips[0].Start, true
 	}
 	want := min(end, int64(r.in.Options().MaxRecord)) // no record is longer
 	lease, err := w.lease(r, len(p.data)+int(want))
@@ -130,11 +132,11 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	if err != nil {
 		return idle, err
 	}
-	scan.SetQuiet(whole && r.quiet)
+	scan.SetQuiet(whole && r.Quiet)
 	c := &w.found
 	scan.Scan(data, -int64(len(p.data)), last && whole, 1, c)
 	if c.Unmatched > 0 || c.Filtered != nil { // the scan may have gone on behind a filtered message
-		if err := w.scanFirst(r, scan, data, last && whole, whole && r.quiet); err != nil {
+		if err := w.scanFirst(r, scan, data, last && whole, whole && r.Quiet); err != nil {
 			return idle, err
 		}
 	}
@@ -146,7 +148,7 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	case c.Long && len(p.extents) == 1:
 		return w.partLong(r, scan, data[len(p.data):], last && whole)
 	case used == 0 && !c.Long:
-		r.noteStuck(r.size)
+		r.NoteStuck(r.size, time.Now())
 		return w.atEnd(r), nil
 	case used <= len(p.data): // no line here continues the message
 		w.t.locked(func() { w.t.giveBack(r, nil) })
@@ -235,13 +237,13 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	stream, message := bytes.Clone(w.found.Stream), w.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)
 	if passed == 0 && !done { // the first line has no end yet
-		r.stuck = r.size
+		r.Stuck = r.size
 		return w.atEnd(r), nil
 	}
 	w.t.locked(func() { w.t.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message}) })
 	if passed > 0 {
-		r.long = long{at: int64(passed), ended: done, reason: record.TooLong, message: message, parts: &parts{stream: stream, beside: "before"}}
-		r.long.parts.add(own, 0)
+		r.Long = cursor.Long{At: int64(passed), Ended: done, Reason: record.TooLong, Message: message, Parts: &cursor.Parts{Stream: stream, Beside: "before"}}
+		r.Long.Parts.Add(own, 0)
 	}
 	return again, nil
 }
@@ -249,6 +251,6 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 // passApart makes the reader of the file before skip its part of a message that is too long
 // together with the next file.
 func (r *reader) passApart(a *apart) {
-	first := record.Span{Start: r.offset, End: r.offset + int64(a.first)}
-	r.long = long{at: first.End, reason: record.TooLong, message: a.message, parts: &parts{stream: a.stream, runs: []record.Span{first}, beside: "after"}}
+	first := record.Span{Start: r.Offset(), End: r.Offset() + int64(a.first)}
+	r.Long = cursor.Long{At: first.End, Reason: record.TooLong, Message: a.message, Parts: &cursor.Parts{Stream: a.stream, Runs: []record.Span{first}, Beside: "after"}}
 }

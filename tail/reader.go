@@ -12,7 +12,10 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/archive"
+	"kusto-agent/tail/internal/arrivals"
+	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
@@ -50,11 +53,11 @@ type busy struct {
 	z        *contents     // the same; nil: the file is not compressed
 	spare    *list.Element // in Tailer.fds; nil: it is not
 	polled   poll
-	failed   *string   // the error of the last turn; nil: none
-	arrivals *arrivals // nil: all bytes are safe
-	pinned   int64     // its size when a scan last found it deleted
-	leftAt   moment    // when it was seen to have left its path
-	*joint             // to other files of its stream; never nil
+	failed   *string         // the error of the last turn; nil: none
+	arrivals *arrivals.Notes // nil: all bytes are safe
+	pinned   int64           // its size when a scan last found it deleted
+	leftAt   agenda.Moment   // when it was seen to have left its path
+	*joint                   // to other files of its stream; never nil
 }
 
 // path is where the file is. The caller holds mu.
@@ -83,10 +86,10 @@ type sight struct {
 	high    int64 // the largest size of this generation
 	highest int64 // the same before the last look, which may have seen the next generation
 	mtime   int64
-	checked int64  // mtime when the bytes before offset were last compared with mark
-	grown   moment // when size or mtime last changed, or were first seen
-	active  moment // the same, but as the file tells where they were first seen
-	empty   bool   // it was never seen to hold anything
+	checked int64         // mtime when the bytes before offset were last compared with mark
+	grown   agenda.Moment // when size or mtime last changed, or were first seen
+	active  agenda.Moment // the same, but as the file tells where they were first seen
+	empty   bool          // it was never seen to hold anything
 }
 
 // room bounds the next read.
@@ -113,8 +116,8 @@ type toldOf struct{ quarantined, noText, marked, holey bool }
 type shown struct {
 	size   int64
 	mtime  int64
-	grown  moment
-	active moment
+	grown  agenda.Moment
+	active agenda.Moment
 }
 
 // ends are what the status tells of the end of a file.
@@ -150,11 +153,11 @@ type job struct {
 	r        *reader
 	life     tracker.File
 	path     string
-	left     moment // see busy
-	replaced bool   // see isReplaced
-	moved    bool   // the journal has still to know the new name
-	noted    bool   // there is a notice about its file
-	heard    bool   // events tell what becomes of its file
+	left     agenda.Moment // see busy
+	replaced bool          // see isReplaced
+	moved    bool          // the journal has still to know the new name
+	noted    bool          // there is a notice about its file
+	heard    bool          // events tell what becomes of its file
 	safe     int64
 }
 
@@ -208,7 +211,7 @@ func (w *worker) turn(r *reader) (after, error) {
 		return idle, err
 	}
 	w.checkLent(r)
-	if st.Size < r.offset {
+	if st.Size < r.Offset() {
 		return w.shrunk(r)
 	}
 	if r.empty && st.Size > 0 && w.endIfCopy(r, st) {
@@ -222,7 +225,7 @@ func (w *worker) turn(r *reader) (after, error) {
 			return idle, err
 		}
 	}
-	if r.z != nil && r.offset < st.Size && !w.t.mayUnpack(r) {
+	if r.z != nil && r.Offset() < st.Size && !w.t.mayUnpack(r) {
 		return parked, nil
 	}
 	if r.old > 0 {
@@ -230,7 +233,7 @@ func (w *worker) turn(r *reader) (after, error) {
 			return idle, err
 		}
 	}
-	if err := r.skipDone(); errors.Is(err, errChanged) {
+	if err := r.SkipDone(r.src(), r.otherBefore); errors.Is(err, cursor.ErrChanged) {
 		return w.restart(r, "content changed before the position")
 	} else if err != nil {
 		return idle, err
@@ -238,30 +241,32 @@ func (w *worker) turn(r *reader) (after, error) {
 	if !w.startInStream(r) {
 		return w.t.waitForFile(), nil
 	}
-	if r.long.at > st.Size {
-		r.long = long{}
+	if r.Long.At > st.Size {
+		r.Long = cursor.Long{}
 	}
-	r.reviewNULs()
-	last, end := w.isLast(r), r.end()
+	if r.z == nil { // a compressed file is not written to in place
+		r.NULs.Review(r.f, r.size)
+	}
+	last, end := w.isLast(r), r.End(r.size)
 	if end < st.Size && w.isOver(r) {
 		end = st.Size
 	}
-	r.quiet = (r.recordTimedOut() || r.isCut()) && r.settled != end
+	r.Quiet = (r.recordTimedOut() || r.isCut()) && r.Settled != end
 	if w.t.awaitsNext(r) {
-		last, r.quiet = false, false
+		last, r.Quiet = false, false
 	}
-	ended := r.offset == end || !last && !r.quiet && r.stuck == end
+	ended := r.Offset() == end || !last && !r.Quiet && r.Stuck == end
 	switch {
-	case (ended || r.long.at > 0) && r.rewritten():
+	case (ended || r.Long.At > 0) && r.rewritten():
 		return w.changed(r, "content changed before the position")
-	case r.long.at > 0:
+	case r.Long.At > 0:
 		return w.passLong(r, last)
-	case ended && r.z != nil && r.offset < st.Size:
+	case ended && r.z != nil && r.Offset() < st.Size:
 		return w.giveUpRest(r)
 	case ended:
 		return w.atEnd(r), nil
 	}
-	if r.offset-w.job.safe >= window {
+	if r.Offset()-w.job.safe >= window {
 		return awaitSafe, nil
 	}
 	if r.carry != nil {
@@ -292,7 +297,7 @@ func (w *worker) look(r *reader) (inode.Status, error) {
 		w.follow(r, st)
 	}
 	if st.Size != r.size || st.Mtime != r.mtime {
-		r.size, r.mtime, r.grown, r.stuck = st.Size, st.Mtime, now(), 0
+		r.size, r.mtime, r.grown, r.Stuck = st.Size, st.Mtime, agenda.Now(), 0
 		r.active = r.grown
 	}
 	r.highest, r.high = r.high, max(r.high, st.Size)
@@ -307,7 +312,7 @@ var errMoved = errors.New("file was moved or deleted")
 func (w *worker) reopen(r *reader) error {
 	info := r.info
 	info.Path = w.pathOf(r)
-	path, ok := r.in.folders.findNode(info)
+	path, ok := r.in.folders.FindInfo(info)
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)
 	}
@@ -327,63 +332,26 @@ func (w *worker) reopen(r *reader) error {
 // rewritten reports whether the bytes before the offset have changed. Reading notices that
 // by itself; this is for turns that do not read.
 func (r *reader) rewritten() bool {
-	if r.mark == 0 || r.mtime == r.checked {
+	if r.Mark() == 0 || r.mtime == r.checked {
 		return false
 	}
-	m, err := fingerprint.MarkAt(r.src(), r.offset)
+	m, err := fingerprint.MarkAt(r.src(), r.Offset())
 	if err != nil {
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	r.checked = r.mtime
-	return m != r.mark
+	return m != r.Mark()
 }
 
-// errChanged says that a file does not hold what earlier runs have read of it.
-var errChanged = errors.New("content changed")
-
-// skipDone moves the reader over ranges at its offset that need no reading. The error is errChanged
-// if the file does not have their content any more, or one of reading.
-func (r *reader) skipDone() error {
-	for len(r.skips) > 0 && r.offset >= r.skips[0].Start {
-		if end := r.skips[0].End; end > r.offset {
-			mark, err := fingerprint.MarkAt(r.src(), end)
-			switch {
-			case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-				return errChanged
-			case err != nil:
-				return err
-			case r.skips[0].Mark != 0 && mark != r.skips[0].Mark, r.otherBefore():
-				return errChanged // otherBefore is asked last, or mark could be of content that came after it
-			}
-			r.advance(end, mark)
-		}
-		r.skips = r.skips[1:]
-	}
-	return nil
-}
-
-// otherBefore reports whether the bytes before the offset, or, if no hash of them is known, at the
-// beginning of the file have changed. Of a compressed file these were compared before it was read.
-func (r *reader) otherBefore() bool {
-	if r.z != nil {
-		return false
-	}
-	if r.mark != 0 {
-		m, err := fingerprint.MarkAt(r.src(), r.offset)
-		return err == nil && m != r.mark
-	}
-	if r.info.Head.Len == 0 {
-		return false
-	}
-	h, err := fingerprint.HeadOfLen(r.src(), r.info.Head.Len)
-	return err != nil || h != r.info.Head
-}
+// otherBefore reports whether the bytes that were read of a file have changed; see cursor.IsRewritten.
+// Those of a compressed file were compared before it was read.
+func (r *reader) otherBefore() bool { return r.z == nil && r.IsRewritten(r.f, r.info.Head) }
 
 // noteBeginning has the file registered again if data, read at offset 0, is not the known
 // beginning: it was rewritten since it was found.
 func (r *reader) noteBeginning(data []byte) {
 	was := r.info.Head
-	if r.offset > 0 || r.z != nil || len(r.skips) > 0 || was.Len == 0 {
+	if r.Offset() > 0 || r.z != nil || len(r.Skips) > 0 || was.Len == 0 {
 		return
 	}
 	var from io.ReaderAt = bytes.NewReader(data)
@@ -399,10 +367,10 @@ func (r *reader) noteBeginning(data []byte) {
 // next range that needs no reading, whichever comes first.
 func (w *worker) read(r *reader, last bool) (after, error) {
 	end := r.size
-	if len(r.skips) > 0 && r.skips[0].Start <= end {
-		end, last = r.skips[0].Start, true // only whole records lie between such ranges
+	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
+		end, last = r.Skips[0].Start, true // only whole records lie between such ranges
 	}
-	want := min(end-r.offset, int64(r.in.MaxSize-1))
+	want := min(end-r.Offset(), int64(r.in.MaxSize-1))
 	if r.narrow > 0 {
 		want = min(want, r.narrow)
 	}
@@ -410,7 +378,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if most := int64(w.t.o.Sink.Most(r.in.Route)); most < want && !r.unbound {
 		want, r.short = most, true
 	}
-	if r.nuls.at > 0 && besideNULs < want && !r.unbound {
+	if r.NULs.At > 0 && besideNULs < want && !r.unbound {
 		want, r.short = besideNULs, true
 	}
 	if keptRead < want && want < int64(r.in.MaxSize/2) && !r.unbound { // too little for a block
@@ -437,49 +405,49 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	}
 	// The bytes before the offset come with the same read: if they are not the
 	// ones that were there, the file was cut or rewritten since.
-	before := min(r.offset, record.MarkLen)
-	n, err := r.src().ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.offset-before)
+	before := min(r.Offset(), record.MarkLen)
+	n, err := r.src().ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.Offset()-before)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return idle, err
 	}
 	if int64(n) < before {
 		return w.shrunk(r)
 	}
-	if m := fingerprint.MarkOf(buf[record.MarkLen-before : record.MarkLen]); r.mark != 0 && m != r.mark {
+	if m := fingerprint.MarkOf(buf[record.MarkLen-before : record.MarkLen]); r.Mark() != 0 && m != r.Mark() {
 		return w.changed(r, "content changed before the position")
 	}
 	r.checked = r.mtime
-	if r.offset == 0 {
+	if r.Offset() == 0 {
 		if err := w.tellMark(r, buf[record.MarkLen:record.MarkLen+n]); err != nil {
 			return idle, err
 		}
 	}
-	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.offset
+	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.Offset()
 	if whole && r.z == nil {
-		w.t.recent.Put(r.file, r.offset, data)
+		w.t.recent.Put(r.file, r.Offset(), data)
 	}
-	if n := r.in.TextLen(data, r.offset); n < len(data) && end == r.size {
-		framed, ok := r.withNULs(n, len(data), w.isOver(r))
+	if n := r.in.TextLen(data, r.Offset()); n < len(data) && end == r.size {
+		framed, ok := r.NULs.Frame(r.Offset(), n, len(data), r.size, w.isOver(r))
 		if !ok {
 			return w.meetNULs(r)
 		}
 		if framed < len(data) {
-			end, whole = r.offset+int64(framed), true
+			end, whole = r.Offset()+int64(framed), true
 			data = data[:framed]
 		}
 	}
 	if last && whole && w.mayGrow(r) {
 		if n := r.in.WholeUnits(data); n < len(data) {
 			if n == 0 {
-				r.stuck = end // the rest of a character is still to come
+				r.Stuck = end // the rest of a character is still to come
 				return w.atEnd(r), nil
 			}
-			end, data = r.offset+int64(n), data[:n]
+			end, data = r.Offset()+int64(n), data[:n]
 		}
 	}
-	scan.SetQuiet(whole && r.quiet)
-	if whole && r.quiet {
-		r.settled = end
+	scan.SetQuiet(whole && r.Quiet)
+	if whole && r.Quiet {
+		r.Settled = end
 	}
 	return w.frame(r, lease, scan, buf[:record.MarkLen+len(data)], last && whole)
 }
@@ -534,7 +502,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 	for pos := record.MarkLen; pos < len(buf); {
 		c := &w.found
 		data := buf[pos:]
-		scan.Scan(data, r.offset, last, r.in.MaxRecords, c)
+		scan.Scan(data, r.Offset(), last, r.in.MaxRecords, c)
 		if c.Consumed == 0 {
 			if c.Long {
 				w.meetLong(r, c, data)
@@ -548,11 +516,11 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 				r.unbound = pos == record.MarkLen
 				return again, nil
 			}
-			r.noteStuck(r.offset + int64(len(data)))
+			r.NoteStuck(r.Offset()+int64(len(data)), time.Now())
 			break
 		}
 		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
-		cover := record.Extent{File: r.file, Span: record.Span{Start: r.offset, End: r.offset + int64(c.Consumed)}}
+		cover := record.Extent{File: r.file, Span: record.Span{Start: r.Offset(), End: r.Offset() + int64(c.Consumed)}}
 		if touched {
 			cover.Mark, err = fingerprint.MarkAt(r.src(), cover.End)
 		} else {
@@ -577,10 +545,10 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			break // the block is the batcher's now
 		}
 	}
-	if cut && r.offset == r.size {
-		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.pathOf(r), "offset", r.offset)
+	if cut && r.Offset() == r.size {
+		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.pathOf(r), "offset", r.Offset())
 	}
-	if end := r.end(); r.offset < end && r.stuck != end {
+	if end := r.End(r.size); r.Offset() < end && r.Stuck != end {
 		return again, nil
 	}
 	return w.atEnd(r), nil
@@ -599,45 +567,9 @@ func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 	return s, r.in.Prepare(s, r.src(), r.file, &r.info, w.t.stamp)
 }
 
-// cursor is where reading of a generation stands, and what was found behind that
-// place. Its offset moves by advance alone.
-type cursor struct {
-	offset int64           // all before it is handed over, or needs no reading
-	mark   record.Mark     // of offset; 0: not known
-	skips  []record.Extent // beyond the offset, in need of no reading, in order
-
-	stuck     int64     // nothing ends a record between offset and here
-	openSince time.Time // when a record at offset was first seen to have no end; zero: it was not
-	quiet     bool      // what is at the end is not waited for in this turn, see recordTimedOut
-	settled   int64     // size up to which it was not
-	long      long      // a record at offset that is longer than one read
-	nuls      nuls      // found at the end of a read
-}
-
-// advance moves the offset to to, whose mark is mark (0: not known), and forgets what was found out
-// about the record at the old offset, and about NULs before to.
-func (c *cursor) advance(to int64, mark record.Mark) {
-	c.offset, c.mark = to, mark
-	c.forgetRecord()
-	if 0 <= c.nuls.from && c.nuls.from < to {
-		c.nuls = nuls{}
-	}
-}
-
-// forgetRecord drops what is known of the record at the offset: it is looked at anew.
-func (c *cursor) forgetRecord() { c.stuck, c.openSince, c.long = 0, time.Time{}, long{} }
-
-// noteStuck notes that no record ends between the reader's offset and the offset at, and since when
-// the record at the offset has had no end.
-func (c *cursor) noteStuck(at int64) {
-	if c.stuck = at; c.openSince.IsZero() {
-		c.openSince = time.Now()
-	}
-}
-
 // pass moves a reader over the bytes before the offset to, of which nothing is sent: they are safe
 // as soon as all before them is. mark is that of to.
 func (w *worker) pass(r *reader, to int64, mark record.Mark) {
-	w.t.skip(r.file, record.Span{Start: r.offset, End: to}, mark)
-	r.advance(to, mark)
+	w.t.skip(r.file, record.Span{Start: r.Offset(), End: to}, mark)
+	r.Advance(to, mark)
 }

@@ -4,8 +4,10 @@ import (
 	"sync"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/holes"
 )
 
 // Of many files most have nothing to read. What a turn needs of such a file follows from
@@ -16,7 +18,7 @@ type reading struct {
 	file  record.File
 	info  record.FileInfo
 	sight // of the file
-	cursor
+	cursor.Cursor
 	room  // for the next read
 	notes // for the journal and the log
 }
@@ -61,8 +63,8 @@ func (r *reader) rest() {
 // next one is paced. The caller holds mu.
 func (r *reader) lighten() {
 	b := r.busy
-	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && b.polled.index == 0 && b.failed == nil && b.arrivals == nil && b.pinned == 0 && b.leftAt == 0 &&
-		b.joint == &alone && r.shown.active.ago() >= finder.ActiveFor {
+	if b.reading == nil && r.path() == r.k.info.Info().Path && b.f == nil && b.z == nil && b.spare == nil && !b.polled.IsPlanned() && b.failed == nil && b.arrivals == nil && b.pinned == 0 && b.leftAt == 0 &&
+		b.joint == &alone && r.shown.active.Ago() >= finder.ActiveFor {
 		r.busy = &unbusy
 	}
 }
@@ -83,7 +85,7 @@ func (r *reader) woken(kept resting) (h reading) {
 	k := r.k
 	h.file, h.info = k.file(), k.info.Info()
 	h.sight = sight{size: r.shown.size, mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
-	h.offset, h.mark = k.position, k.mark
+	h.Cursor = cursor.At(k.position, k.mark)
 	h.toldOf, h.registered = kept.toldOf, kept.registered
 	if h.registered {
 		h.headed = fingerprint.HeadLen(h.size)
@@ -102,8 +104,8 @@ func (r *reader) woken(kept resting) (h reading) {
 func (h *reading) isAs(w *reading) bool {
 	return h.file == w.file && h.info == w.info &&
 		h.size == w.size && h.high == w.high && h.mtime == w.mtime && h.checked == w.checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
-		h.offset == w.offset && h.mark == w.mark && len(h.skips) == 0 && h.stuck == 0 && h.openSince.IsZero() && h.long.at == 0 && h.nuls == (nuls{}) &&
-		(h.settled == 0 || h.offset == h.size) &&
+		h.Offset() == w.Offset() && h.Mark() == w.Mark() && len(h.Skips) == 0 && h.Stuck == 0 && h.OpenSince.IsZero() && h.Long.At == 0 && h.NULs == (holes.Stretch{}) &&
+		(h.Settled == 0 || h.Offset() == h.size) &&
 		h.narrow == 0 && !h.chosen && !h.unbound && !h.atOnce &&
 		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.toldOf == w.toldOf
 }

@@ -3,14 +3,12 @@ package tail
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
-	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
@@ -247,7 +245,7 @@ func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 				told[at] = true
 			}
 			c := k.candidate(scan)
-			c.Find, c.Latest = in.folders.findNode, in.byNode.has(k)
+			c.Find, c.Latest = in.folders.FindInfo, in.byNode.has(k)
 			all = append(all, c)
 		}
 	}
@@ -298,9 +296,6 @@ func (k *generation) name(path string, n inode.Node, handle string) {
 	k.info = info.Facts()
 }
 
-// mostSalts is with how many salts the id of a file is compared.
-const mostSalts = 4
-
 // claim notes an open file with the generations whose file the journal does not know, if they bear
 // its id: a power cut can leave such. A file without birth time and handle is left out, because its
 // id may be that of an earlier file. The caller holds mu.
@@ -308,8 +303,8 @@ func (in *input) claim(path string, n inode.Node, handle string) {
 	if len(in.unnamed) == 0 || in.byNode.get(n) != nil || n.Birth == 0 && handle == "" {
 		return
 	}
-	for salt := range uint64(mostSalts) {
-		id := newID(n, handle, salt)
+	for salt := range uint64(inode.MostSalts) {
+		id := inode.NewID(n, handle, salt)
 		for _, k := range in.unnamed[id] { // sorted by generation
 			if in.known.Get(k.file()) == k && k.isComparable() { // not one that was forgotten or has no marks to compare
 				k.name(path, n, handle)
@@ -331,45 +326,14 @@ var errUnscanned = errors.New("files were not looked for yet")
 // patterns match, and returns it open. The error is ErrSourceGone only if a scan has ended, because
 // scans also find rotated and compressed files, and if every match could be examined.
 func (t *Tailer) findUnnamed(in *input, x record.Extent) (reread.Source, error) {
-	w := finder.NewWalk()
-	var unclear error
-	for s := range w.Match(&in.Spec) {
-		if st, err := inode.At(s.Path()); err == nil && !st.IsRegular() {
-			continue
-		}
-		f, st, err := inode.Open(s.Path())
-		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) {
-				unclear = err
-			}
-			continue
-		}
-		if x.Mark != 0 && isOf(x.File.ID, st.Node, inode.Handle(f)) && holds(f, x) == nil {
-			return f, nil
-		}
-		f.Close()
-	}
-	for _, err := range w.Errs {
-		unclear = err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	f, unclear := in.search().OpenByID(x)
 	switch {
-	case t.scans.done == 0:
+	case f != nil:
+		return f, nil
+	case !t.Scanned():
 		return nil, errUnscanned
 	case unclear != nil:
 		return nil, unclear
 	}
 	return nil, fmt.Errorf("%w: no file has its id", ErrSourceGone)
-}
-
-// isOf reports whether id is a file id that newID makes of a node and a file handle. newID adds a
-// salt if the id is taken, so the first few salts are tried.
-func isOf(id record.FileID, n inode.Node, handle string) bool {
-	for salt := range uint64(mostSalts) {
-		if newID(n, handle, salt) == id {
-			return true
-		}
-	}
-	return false
 }

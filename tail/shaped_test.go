@@ -662,35 +662,6 @@ func TestAvroStartAtEnd(t *testing.T) {
 	}
 }
 
-// The last end of a block is found wherever it lies.
-func TestLastEnd(t *testing.T) {
-	name := t.TempDir() + "/f"
-	f := func(text string, size int, border string, want int64) {
-		t.Helper()
-		must(t, os.WriteFile(name, []byte(text), 0o644))
-		file, err := os.Open(name)
-		must(t, err)
-		defer file.Close()
-		if got, err := lastEnd(file, int64(size), []byte(border), 1); err != nil || got != want {
-			t.Errorf("%d bytes: got %d, %v; want %d", size, got, err, want)
-		}
-	}
-	f("a\nb\nc", 5, "\n", 4)
-	f("a\nb\nc", 3, "\n", 2)
-	f("abc", 3, "\n", 0)
-	f("", 0, "\n", 0)
-	f("abc", 3, "", 0)
-	f("\n", 1, "\n", 1)
-	const window = 64 << 10
-	for _, behind := range []int{0, 1, window - 17, window - 16, window - 15, window - 8, window - 1, window, window + 1, 3*window - 5} {
-		text := "some" + marker('A') + strings.Repeat("A", 15) + strings.Repeat("x", behind)
-		f(text, len(text), marker('A'), 4+16+15)
-		text = "some" + marker('A') + strings.Repeat("x", behind)
-		f(text, len(text), marker('A'), 20)
-		f(text, 19, marker('A'), 0)
-	}
-}
-
 // A record that is longer than any may be costs itself, in any format, however
 // much of the file it takes.
 func TestLongOfMultiJSON(t *testing.T) {

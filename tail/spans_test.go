@@ -3,13 +3,11 @@ package tail
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/fingerprint"
 )
 
 // sent has a tailer read files and returns the payloads it made of them, with
@@ -156,40 +154,6 @@ func TestDivide(t *testing.T) {
 	if got := strings.Count(string(body), "\n"); got != 4 || strings.Contains(string(body), "b.log") {
 		t.Errorf("body is %q", body)
 	}
-}
-
-// Ranges that need no reading are passed over only if the file still holds what it
-// held when they were read.
-func TestSkipsOfAnotherContent(t *testing.T) {
-	const was = "what was there before the file was rewritten, and more\n"
-	f := func(name, now string, offset int64, want error) {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "a.log")
-			must(t, os.WriteFile(path, []byte(was), 0o644))
-			file, err := os.Open(path)
-			must(t, err)
-			defer file.Close()
-			r := &reader{busy: &busy{f: file, joint: &alone, reading: &reading{cursor: cursor{offset: offset, skips: []record.Extent{{Span: record.Span{Start: offset, End: 40}}}}}}}
-			r.info.Head, err = fingerprint.HeadOf(file, int64(len(was)))
-			must(t, err)
-			r.mark, err = fingerprint.MarkAt(file, offset)
-			must(t, err)
-			must(t, os.WriteFile(path, []byte(now), 0o644))
-			if err := r.skipDone(); !errors.Is(err, want) {
-				t.Errorf("got %v, want %v", err, want)
-			}
-			if want == nil && r.offset != 40 || want != nil && r.offset != offset {
-				t.Errorf("offset %d", r.offset)
-			}
-		})
-	}
-	other := strings.ReplaceAll(was, "a", "o") + was
-	f("same", was, 0, nil)
-	f("grown", was+was, 20, nil)
-	f("short at the start", "w", 0, errChanged)
-	f("short", was[:30], 20, errChanged)
-	f("other at the start", other, 0, errChanged)
-	f("other", other, 20, errChanged)
 }
 
 // TestReadSpansDeleted: a deleted file whose reader holds it open has its bytes still.

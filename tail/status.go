@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/arrivals"
 	"kusto-agent/tail/internal/tap"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -59,16 +60,16 @@ func (f FileStatus) State() string {
 // returns what the file waits for; 0: nothing, or only that it grows. The caller holds mu.
 func (r *reader) show(next after) (wait tracker.Wait) {
 	switch {
-	case r.seeks > 0 && r.size > 0 && r.offset == 0:
+	case r.seeks > 0 && r.size > 0 && r.Offset() == 0:
 		wait = tracker.ForPredecessor
 	case r.lent != nil:
 		wait = tracker.ForSuccessor
 	case next.Waits():
 		wait = tracker.ForRoom
-	case r.failed != nil || !next.Rests() || r.offset >= r.size:
-	case r.stuck == r.size:
+	case r.failed != nil || !next.Rests() || r.Offset() >= r.size:
+	case r.Stuck == r.size:
 		wait = tracker.ForRecordEnd
-	case r.offset == r.end():
+	case r.Offset() == r.End(r.size):
 		wait = tracker.ForContent
 	}
 	r.noteRead()
@@ -79,7 +80,7 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 		size: max(r.size, 0), mtime: r.mtime,
 		grown: r.grown, active: r.active,
 	}
-	r.ends = ends{atEnd: r.offset == r.size, reserved: r.end() < r.size}
+	r.ends = ends{atEnd: r.Offset() == r.size, reserved: r.End(r.size) < r.size}
 	return wait
 }
 
@@ -87,7 +88,7 @@ func (r *reader) show(next after) (wait tracker.Wait) {
 // taken the generation over. The caller holds mu.
 func (r *reader) noteRead() {
 	if r.k.reader == r {
-		r.k.moveTo(r.offset, r.mark)
+		r.k.moveTo(r.Offset(), r.Mark())
 	}
 }
 
@@ -149,10 +150,10 @@ func (t *Tailer) fixOf(r *reader) string {
 func (t *Tailer) statusOf(r *reader) FileStatus {
 	f := FileStatus{
 		File: r.k.file(), Path: r.path(), Size: r.shown.size, Read: r.k.position, Safe: min(r.k.safe, r.shown.size),
-		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.fixOf(r),
+		Gone: r.life.IsGone(), Deleted: r.life.IsDeleted(), Grown: r.shown.grown.Time(), Why: cmp.Or(r.life.Wait().String(), r.why()), Fix: t.fixOf(r),
 	}
 	if f.Safe < f.Size && r.arrivals != nil {
-		f.Waits = r.arrivals.of(f.Safe)
+		f.Waits = r.arrivals.Of(f.Safe)
 	}
 	if r.life.IsDeleted() {
 		f.Pinned = r.pins()
@@ -187,76 +188,21 @@ func (t *Tailer) Scanned() bool {
 	return t.scans.done > 0
 }
 
-// arrivals is how large a file was when, as long as bytes of then are not safe: how long the oldest
-// of them waits follows from it. Neighbours that are joined make a wait shorter than it was, never
-// longer. Guarded by Tailer.mu.
-type arrivals []arrival
-
-type arrival struct {
-	size int64
-	at   int64 // ns: when the last byte before size was written, as the file tells
-}
-
-// arrivalsLen is how many are kept.
-const arrivalsLen = 16
-
-// add notes that the file had size bytes when it was last changed at mtime (ns; one that is unknown
-// or in the future is now), and drops the notes of bytes before safe. In a full list each two
-// neighbours become one with the later time.
-func (a *arrivals) add(size, mtime, safe int64) {
-	all := *a
-	for len(all) > 0 && all[0].size <= safe {
-		all = all[1:]
-	}
-	n := len(all)
-	if n > 0 && all[n-1].size > size { // the file was truncated
-		all, n = nil, 0
-	}
-	now := time.Now().UnixNano()
-	switch {
-	case size <= safe || n > 0 && all[n-1].size == size:
-		*a = all
-		return
-	case mtime <= 0 || mtime > now:
-		mtime = now
-	}
-	if n > 0 {
-		mtime = max(mtime, all[n-1].at)
-	}
-	if n == arrivalsLen {
-		for i := range n / 2 {
-			all[i] = all[2*i+1]
-		}
-		all = all[:n/2]
-	}
-	*a = append(all, arrival{size, mtime})
-}
-
 // noteArrival notes the size of the file, if some of its bytes are not safe yet. The caller holds
 // mu.
 func (r *reader) noteArrival() {
 	if r.arrivals == nil {
-		r.arrivals = new(arrivals)
+		r.arrivals = new(arrivals.Notes)
 	}
-	r.arrivals.add(r.size, r.mtime, r.k.safe)
+	r.arrivals.Add(r.size, r.mtime, r.k.safe)
 	r.dropArrivals()
 }
 
 // dropArrivals drops the notes of a file of which all is safe. The caller holds mu.
 func (r *reader) dropArrivals() {
-	if a := r.arrivals; a != nil && (len(*a) == 0 || (*a)[len(*a)-1].size <= r.k.safe) {
+	if a := r.arrivals; a != nil && a.AreSafe(r.k.safe) {
 		r.arrivals = nil
 	}
-}
-
-// of returns when the byte at pos was written, as far as the notes tell; zero: they do not.
-func (a arrivals) of(pos int64) time.Time {
-	for _, x := range a {
-		if x.size > pos {
-			return time.Unix(0, x.at)
-		}
-	}
-	return time.Time{}
 }
 
 // A Tap shows the records of some inputs as they are handed over, and Passed is one of these.

@@ -2,8 +2,6 @@ package tail
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/sources"
 )
 
 // findPacked looks beside files that disappeared before they were read to their end for compressed
@@ -34,7 +33,7 @@ func (d *discovery) findPacked(in *input) {
 			gone = append(gone, n)
 		}
 	}
-	for _, path := range in.folders.packedBeside(lost...) {
+	for _, path := range sources.PackedBeside(&in.folders, lost...) {
 		add(path, path)
 	}
 	for _, s := range d.unmet(in, gone, found) {
@@ -93,37 +92,6 @@ func (d *discovery) meetStray(in *input, s stray) {
 	if how, _, _ := compressed.KindAt(f); how.IsReadable() {
 		d.meetPacked(in, s.path, f, st, how, s.first)
 	}
-}
-
-// packedBeside returns the compressed files whose names show that they may be copies of the given
-// files, in the folders where those were, and in those to which rotation may move files.
-func (x *folders) packedBeside(infos ...record.FileInfo) (found []string) {
-	were, near := make(map[string][]record.FileInfo), make(map[string][]record.FileInfo)
-	for _, info := range infos {
-		var dirs []string
-		for _, path := range append(info.Paths(), info.First) {
-			if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
-				dirs = append(dirs, dir)
-				were[dir] = append(were[dir], info)
-			}
-		}
-	}
-	for dir, all := range were {
-		for _, folder := range append(x.Near(dir), dir) {
-			near[folder] = append(near[folder], all...)
-		}
-	}
-	for dir, all := range near {
-		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			if compressed.IsNamed(path) && e.Type().IsRegular() &&
-				slices.ContainsFunc(all, func(i record.FileInfo) bool { return compare.IsOfStem(path, i) }) {
-				found = append(found, path)
-			}
-		}
-	}
-	return found
 }
 
 // tellLost logs the files that disappeared and of which no copy was found, after all

@@ -62,7 +62,7 @@ func (t *Tailer) joinStream(r *reader) {
 	}
 	s.files = append(s.files, r)
 	r.own().joint = &joint{stream: s}
-	if r.offset == 0 {
+	if r.Offset() == 0 {
 		r.seeks = max(t.scans.no, 1)
 	}
 }
@@ -160,8 +160,8 @@ func (w *worker) startInStream(r *reader) bool {
 	defer t.mu.Unlock()
 	if p != nil {
 		before.lent, r.carry = r, p
-		r.forgetRecord()
-		r.settled, r.openSince = 0, before.openSince
+		r.ForgetRecord()
+		r.Settled, r.OpenSince = 0, before.OpenSince
 	}
 	t.endWait(r) // also after an error, which the next turn of the reader of that file logs
 	return true
@@ -172,7 +172,7 @@ func (w *worker) startInStream(r *reader) bool {
 // folders are scanned, since a file between the two may not be known yet. The caller holds mu.
 func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	switch {
-	case r.offset > 0 || r.life.IsDraining() || r.size == 0 && t.o.Once:
+	case r.Offset() > 0 || r.life.IsDraining() || r.size == 0 && t.o.Once:
 		t.endWait(r)
 		return nil, false
 	case r.size == 0: // it has no bytes yet
@@ -196,8 +196,8 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		return nil, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
-	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.ago() < soon
-	switch open, left := o.isOpen(), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
+	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.Ago() < soon
+	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
 	case open && left:
@@ -207,7 +207,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		case !between:
 			return o, false
 		}
-	case !open && o.parked && o.offset < o.end(): // it waits for room, and may end with an open message
+	case !open && o.parked && o.Offset() < o.End(o.size): // it waits for room, and may end with an open message
 		return nil, true
 	}
 	t.endWait(r)
@@ -227,10 +227,6 @@ func (t *Tailer) endWait(r *reader) {
 		}
 	}
 }
-
-// isOpen reports whether a reader is at the end of its file, with a record that has no
-// end there.
-func (r *reader) isOpen() bool { return r.offset < r.size && r.stuck == r.size && r.long.at == 0 }
 
 // predecessor returns the reader of the file that was directly before r's file at the same
 // path. It returns nil if there is no older file, or if the file directly before was read
@@ -349,8 +345,8 @@ func (t *Tailer) stepBack(r *reader) {
 		return
 	}
 	r.lent, o.carry, o.seeks, o.asks = nil, nil, max(t.scans.done, 1), nil
-	o.forgetRecord()
-	o.settled = 0
+	o.ForgetRecord()
+	o.Settled = 0
 	t.stepBack(o)
 	t.readyLocked(o)
 }
@@ -361,9 +357,9 @@ func (t *Tailer) stepBack(r *reader) {
 func (t *Tailer) giveBack(r *reader, a *apart) {
 	o := r.carry.from
 	r.carry, o.lent = nil, nil
-	r.forgetRecord()
-	o.forgetRecord()
-	o.settled, o.openSince = 0, time.Now().Add(-o.in.RotateQuiet.D()) // so the message is sent without more waiting
+	r.ForgetRecord()
+	o.ForgetRecord()
+	o.Settled, o.OpenSince = 0, time.Now().Add(-o.in.RotateQuiet.D()) // so the message is sent without more waiting
 	if a != nil {
 		o.passApart(a)
 	}
@@ -373,9 +369,9 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 // checkLent takes the open message at the end of r's file back if the file has grown, or the agent
 // stops.
 func (w *worker) checkLent(r *reader) {
-	if r.lent == nil || r.isOpen() && !w.job.life.IsDraining() {
+	if r.lent == nil || r.IsOpen(r.size) && !w.job.life.IsDraining() {
 		return
 	}
 	w.t.locked(func() { w.t.stepBack(r) })
-	r.stuck = 0
+	r.Stuck = 0
 }

@@ -17,6 +17,7 @@ import (
 
 	"kusto-agent/internal/index"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/notices"
@@ -178,7 +179,7 @@ func New(o Options) (*Tailer, error) {
 		o: o, stamp: record.BatchID(uuid.New()),
 		registry: registry{former: make(map[string]*input), byName: make(map[string]*files), byPath: newPaths()},
 		turns:    turns{workers: workers{all: runtime.GOMAXPROCS(0)}},
-		looks:    looks{tick: make(chan struct{}, 1)},
+		looks:    looks{queue: agenda.New(func(r *reader) *agenda.Slot { return &r.polled.Slot }), tick: make(chan struct{}, 1)},
 		fds:      descriptors{most: allowed(o.OpenFiles)},
 		scans:    scans{wanted: make(chan struct{}, 1)},
 		news:     news{crowd: crowd},
@@ -189,7 +190,7 @@ func New(o Options) (*Tailer, error) {
 	}
 	t.turns.work.L, t.turns.ended.L = &t.mu, &t.mu
 	t.watch = finder.NewWatcher(listener{t}, o.Logger)
-	t.find = &discovery{Tailer: t, own: newOwn(o)}
+	t.find = &discovery{Tailer: t, own: finder.NewOwn(o.Avoid, o.Own)}
 	for _, i := range o.Inputs {
 		in, err := newInput(i)
 		if err != nil {

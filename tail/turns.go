@@ -155,11 +155,11 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 		r.failed = &failed
 	}
 	wait := r.show(next)
-	if next.Closes() || next.Rests() && r.offset == r.size {
+	if next.Closes() || next.Rests() && r.Offset() == r.size {
 		t.endUnpacking(r)
 	}
 	defer t.endTurn(r.stream, r, next)
-	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.offset, Moved: moved})
+	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.Offset(), Moved: moved})
 	if goesOn := r.z != nil && next == again; !next.Closes() && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
 		t.closeIdle(r)
 		if r.carry != nil {
@@ -181,7 +181,7 @@ func (t *Tailer) closeReader(r *reader) {
 	}
 	t.byPath.Delete(r)
 	t.leaveStream(r)
-	t.unpoll(r)
+	t.looks.queue.Cancel(r)
 }
 
 // Safe tells the tailer that all bytes of a generation before pos are safe. The journal

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 )
@@ -118,6 +119,11 @@ func (x *Folders) Find(paths []string, n inode.Node) (path string, ok bool) {
 	return "", false
 }
 
+// FindInfo looks for a file at its last path, where that led, and in their folders.
+func (x *Folders) FindInfo(info record.FileInfo) (path string, ok bool) {
+	return x.Find(info.Paths(), inode.Of(info))
+}
+
 // isAt reports whether a file is at a path.
 func isAt(n inode.Node, path string) bool {
 	e, err := inode.At(path)
@@ -200,12 +206,14 @@ type Own struct {
 	known   map[string]bool // folders met in this scan, and whether they are in one of these
 }
 
-// NewOwn returns the set of all files in these folders, by whatever path, and of these
-// files.
-func NewOwn(folders []string, files []inode.Node) *Own {
+// NewOwn returns the set of all files in these folders, by whatever path, and of these open files, but
+// for those that are not regular.
+func NewOwn(folders []string, open []*os.File) *Own {
 	all := &Own{dirs: folders, files: make(map[inode.Node]bool)}
-	for _, n := range files {
-		all.files[n] = true
+	for _, f := range open {
+		if st, err := inode.In(f); err == nil && st.IsRegular() {
+			all.files[st.Node] = true
+		}
 	}
 	return all
 }

@@ -82,6 +82,13 @@ func HeadOfLen(f io.ReaderAt, n int) (record.Head, error) {
 	return record.Head{Len: n, Sum: xxhash.Sum64(b)}, nil
 }
 
+// BeginsAs reports whether a file begins with the content whose head is want; the zero head is that
+// of any file.
+func BeginsAs(f io.ReaderAt, want record.Head) bool {
+	h, err := HeadOfLen(f, want.Len)
+	return err == nil && h == want
+}
+
 // Heads returns the heads of a file of this size as HeadsOf does. A length whose bytes cannot be read
 // is left out.
 func Heads(f io.ReaderAt, size int64) []record.Head {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
@@ -157,4 +158,28 @@ func Handle(f *os.File) string {
 func IsOverlay(dir string) bool {
 	var s unix.Statfs_t
 	return unix.Statfs(dir, &s) == nil && uint32(s.Type) == unix.OVERLAYFS_SUPER_MAGIC
+}
+
+// NewID derives the id of a new file from its inode, birth and handle. salt makes another id if that
+// one is taken.
+func NewID(n Node, handle string, salt uint64) record.FileID {
+	b := make([]byte, 0, 64)
+	for _, v := range []uint64{n.Dev, n.Ino, uint64(n.Birth), salt} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return record.FileID(xxhash.Sum64(append(b, handle...)))
+}
+
+// MostSalts is with how many salts IsID compares an id.
+const MostSalts = 4
+
+// IsID reports whether id is one that NewID makes of a node and a file handle with one of the first
+// salts.
+func IsID(id record.FileID, n Node, handle string) bool {
+	for salt := range uint64(MostSalts) {
+		if NewID(n, handle, salt) == id {
+			return true
+		}
+	}
+	return false
 }
