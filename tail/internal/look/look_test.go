@@ -1,4 +1,4 @@
-package tail
+package look
 
 import (
 	"errors"
@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/settings"
 )
 
-// TestLook finds what Run would read, and why it would not read the rest, leaving
-// all as it is.
-func TestLook(t *testing.T) {
+// At finds what a run would read, and why it would not read the rest, leaving all as it is.
+func TestAt(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, text := range map[string]string{"logs/a.json": "{}\n", "logs/b.json": "", "state/x.json": "{}", "own.json": "x"} {
@@ -22,8 +23,8 @@ func TestLook(t *testing.T) {
 	if err := errors.Join(os.Link(at("logs/a.json"), at("logs/again.json")), os.Symlink("nowhere", at("logs/c.json")), os.Symlink(at("state"), at("link"))); err != nil {
 		t.Fatal(err)
 	}
-	input := func(name string, paths ...string) Input {
-		in := Input{InputConfig: DefaultInputConfig(), Route: record.Route{Table: "T"}}
+	input := func(name string, paths ...string) settings.Input {
+		in := settings.Input{InputConfig: settings.DefaultInputConfig(), Route: record.Route{Table: "T"}}
 		in.Name, in.Paths = name, paths
 		return in
 	}
@@ -32,9 +33,9 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	seen, folders, err := Look([]Input{
+	seen, folders, err := At([]settings.Input{
 		input("one", at("logs/*.json")), input("two", at("logs/b.json"), at("own.json"), at("link/x.json")), input("three", at("none/*.json")),
-	}, []string{at("state")}, []*os.File{mine})
+	}, finder.NewOwn([]string{at("state")}, []*os.File{mine}))
 	if err != nil || folders == 0 {
 		t.Fatal(folders, err)
 	}
