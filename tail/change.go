@@ -6,6 +6,7 @@ import (
 
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/notices"
+	"kusto-agent/tail/internal/reads"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -196,7 +197,7 @@ func (w *worker) adapt(r *reader) {
 	r.owed.Store(false) // the room it waits for may be that of another route
 	r.ForgetRecord()
 	r.Settled = 0
-	r.room = room{}
+	r.Bounds = reads.Bounds{}
 	r.quarantined, r.noText, r.marked = false, false, false
 }
 

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -131,32 +130,6 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 		return notices.Quarantine(&unkeptError{recs[0].Offset, err})
 	}
 	return nil
-}
-
-// narrowTo makes the next read shorter because quarantine did not take the rejected records of a
-// chunk, so that the file is read up to the record that has to wait. It returns false if err is not
-// one of quarantine, or if a shorter read is not possible or would not help.
-func (r *reader) narrowTo(c *format.Chunk, err error) bool {
-	var unkept *unkeptError
-	if !errors.As(err, &unkept) || r.atOnce {
-		return false
-	}
-	n := len(c.Rejected)
-	first, to := c.Rejected[0], c.Rejected[(n-1)/2].End
-	if n == 1 && first.Start > 0 {
-		to = first.Start
-	}
-	r.narrow, r.chosen = int64(to), true
-	less := n > 1 || first.Start > 0
-	return less && !errors.Is(unkept.err, record.ErrStalled) // each try would wait for the disk
-}
-
-// widen doubles the length of the next read after quarantine has taken what it did not take before.
-func (r *reader) widen() {
-	r.chosen, r.atOnce = false, false
-	if r.narrow *= 2; r.narrow > int64(r.in.MaxSize) {
-		r.narrow = 0
-	}
 }
 
 // register records the file in the journal before that gets any range of it, and again if the file

@@ -18,6 +18,7 @@ import (
 	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/reads"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -90,15 +91,6 @@ type sight struct {
 	grown   agenda.Moment // when size or mtime last changed, or were first seen
 	active  agenda.Moment // the same, but as the file tells where they were first seen
 	empty   bool          // it was never seen to hold anything
-}
-
-// room bounds the next read.
-type room struct {
-	narrow  int64 // >0: most bytes of it, since quarantine would not take all of the last
-	chosen  bool  // narrow was chosen for what lies here
-	short   bool  // memory was short, so the last read was too
-	unbound bool  // the next may not be: a record did not fit
-	atOnce  bool  // what lies here cannot be read in parts
 }
 
 // notes are what the journal and the log know of a generation.
@@ -370,20 +362,11 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
 		end, last = r.Skips[0].Start, true // only whole records lie between such ranges
 	}
-	want := min(end-r.Offset(), int64(r.in.MaxSize-1))
-	if r.narrow > 0 {
-		want = min(want, r.narrow)
+	most := int64(w.t.o.Sink.Most(r.in.Route))
+	if r.NULs.At > 0 {
+		most = min(most, besideNULs)
 	}
-	r.short = false
-	if most := int64(w.t.o.Sink.Most(r.in.Route)); most < want && !r.unbound {
-		want, r.short = most, true
-	}
-	if r.NULs.At > 0 && besideNULs < want && !r.unbound {
-		want, r.short = besideNULs, true
-	}
-	if keptRead < want && want < int64(r.in.MaxSize/2) && !r.unbound { // too little for a block
-		want, r.short = keptRead, true
-	}
+	want := r.Bounds.Want(min(end-r.Offset(), int64(r.in.MaxSize-1)), reads.Limits{Most: most, Block: int64(r.in.MaxSize / 2), Kept: keptRead})
 	lease, err := w.lease(r, int(want))
 	switch {
 	case err != nil:
@@ -508,12 +491,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 				w.meetLong(r, c, data)
 				return again, nil
 			}
-			if r.narrow > 0 { // it ended inside a record
-				r.narrow, r.atOnce = 0, r.chosen
-				return again, nil
-			}
-			if r.short {
-				r.unbound = pos == record.MarkLen
+			if r.Bounds.NoRecord(pos == record.MarkLen) {
 				return again, nil
 			}
 			r.NoteStuck(r.Offset()+int64(len(data)), time.Now())
@@ -533,13 +511,13 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		}
 		direct := lease.Block() != nil && !c.Copied && len(c.Body) >= len(buf)/2
 		if err := w.deliver(r, lease, c, cover, nil, direct); err != nil {
-			if r.narrowTo(c, err) {
+			var unkept *unkeptError
+			if errors.As(err, &unkept) && r.Bounds.Unkept(c.Rejected, errors.Is(unkept.err, record.ErrStalled)) {
 				return again, nil
 			}
 			return idle, err
 		}
-		r.widen()
-		r.unbound = false
+		r.Bounds.Taken(int64(r.in.MaxSize))
 		pos += c.Consumed
 		if direct && c.Records > 0 {
 			break // the block is the batcher's now

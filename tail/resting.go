@@ -8,6 +8,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/holes"
+	"kusto-agent/tail/internal/reads"
 )
 
 // Of many files most have nothing to read. What a turn needs of such a file follows from
@@ -19,8 +20,8 @@ type reading struct {
 	info  record.FileInfo
 	sight // of the file
 	cursor.Cursor
-	room  // for the next read
-	notes // for the journal and the log
+	reads.Bounds // of the next read
+	notes        // for the journal and the log
 }
 
 // resting is what is kept of a reading that does not follow from anything else. Guarded by
@@ -106,6 +107,6 @@ func (h *reading) isAs(w *reading) bool {
 		h.size == w.size && h.high == w.high && h.mtime == w.mtime && h.checked == w.checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
 		h.Offset() == w.Offset() && h.Mark() == w.Mark() && len(h.Skips) == 0 && h.Stuck == 0 && h.OpenSince.IsZero() && h.Long.At == 0 && h.NULs == (holes.Stretch{}) &&
 		(h.Settled == 0 || h.Offset() == h.size) &&
-		h.narrow == 0 && !h.chosen && !h.unbound && !h.atOnce &&
+		h.Bounds.AreNone() &&
 		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.toldOf == w.toldOf
 }

@@ -54,7 +54,7 @@ func other(t *testing.T, a reflect.Value) reflect.Value {
 // or wakes with the same value, but for those that a turn sets before it uses them.
 func TestRestLosesNothing(t *testing.T) {
 	t.Parallel()
-	set := []string{".sight.highest", ".room.short", ".Cursor.Quiet", ".Cursor.Settled", ".Cursor.Long.Ended", ".Cursor.Long.Indent", ".Cursor.Long.Reason", ".Cursor.Long.Message", ".Cursor.Long.Parts", ".Cursor.Long.Head"}
+	set := []string{".sight.highest", ".Bounds.short", ".Cursor.Quiet", ".Cursor.Settled", ".Cursor.Long.Ended", ".Cursor.Long.Indent", ".Cursor.Long.Reason", ".Cursor.Long.Message", ".Cursor.Long.Parts", ".Cursor.Long.Head"}
 	resting := func() *reader {
 		info := record.FileInfo{Path: "/a", First: "/a", Dev: 1, Inode: 2, Birth: 3, Handle: "\x04\x05", Size: 20, Head: record.Head{Len: 16, Sum: 6}}
 		k := newGeneration()

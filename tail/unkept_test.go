@@ -1,16 +1,13 @@
 package tail
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/settings"
 )
 
 // TestReadUpToTheRecordThatWaits: where quarantine takes no more, a file is read
@@ -94,23 +91,6 @@ func TestReadUpToTheRecordThatWaits(t *testing.T) {
 	f(record.JSON, `{"at":%d,"fill":"some more"}`, `no json %d`, `no json %d`)
 	// A quote in the middle of a field leaves the end of its record in doubt.
 	f(record.CSV, `%d,some more`, `%d,a"b`, `%d,"a"b`)
-}
-
-// TestOneThatStalls: a disk that hangs is not asked again and again in one turn.
-func TestOneThatStalls(t *testing.T) {
-	w := newWorld(t)
-	r := &reader{in: &input{Compiled: &settings.Compiled{Input: w.inputs[0]}}, busy: &busy{joint: &alone, reading: &reading{}}}
-	c := &format.Chunk{Rejected: []format.Reject{{Start: 0, End: 9}, {Start: 9, End: 19}, {Start: 19, End: 29}}}
-	other := errors.New("other")
-	if r.narrowTo(c, &unkeptError{0, record.ErrStalled}) {
-		t.Error("there is less to try on a disk that hangs")
-	}
-	if !r.narrowTo(c, &unkeptError{0, other}) || r.narrow != 19 {
-		t.Errorf("next read is %d bytes, want 19", r.narrow)
-	}
-	if r.narrowTo(c, other) {
-		t.Error("another error is no reason to read less")
-	}
 }
 
 // What is longer than one read waits for room in quarantine like any record,
