@@ -41,24 +41,19 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 			path, ok = in.folders.FindNear(u.info.Path, inode.Of(u.info))
 		}
 		switch {
-		case u.info.Doubted != 0 && ok:
-			if path != u.info.Path || in.onceNamed(u.info) {
-				d.adopt(in, path, u.info.First)
-			}
-		case !ok && u.found:
-			d.findSiblings(in, w, rotated{info: u.info}, "")
-		case !ok:
+		case !ok && !u.found:
 			d.locked(func() {
 				if !slices.Contains(in.lost, u.generation) {
 					in.lost = append(in.lost, u.generation)
 				}
 			})
-			if u.info.Doubted == 0 {
-				d.findSiblings(in, w, rotated{info: u.info}, "") // those rotated after it may still be there
-			}
-		case path != u.info.Path || in.onceNamed(u.info):
+		case ok && path == u.info.Path && !in.onceNamed(u.info):
+			continue // a scan finds it by itself
+		case ok:
 			d.adopt(in, path, u.info.First)
-			d.findSiblings(in, w, rotated{info: u.info}, path)
+		}
+		if u.info.Doubted == 0 {
+			d.findSiblings(in, w, rotated{info: u.info}, path) // those rotated after it may be there though it is gone
 		}
 	}
 }
