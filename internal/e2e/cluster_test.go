@@ -101,7 +101,7 @@ func TestClusterComesBack(t *testing.T) {
 	s.env = []string{"FAR=" + far}
 	records := jsonRecords(0, 5000)
 	s.write("logs/a.json", joined(records))
-	p := s.run(open + "send: {retry: {initial: 10ms, max: 100ms, patience: 200ms}}\n" +
+	p := s.run(open + "send: {retry: {initial: 10ms, max: 100ms, patience: 1s}}\n" +
 		`clusters: {far: {url: "${FAR}", database: Logs, auth: {method: none}}}` + besides)
 	s.awaitRows("Good", len(records))
 	p.await(1, clusterDown, "far")

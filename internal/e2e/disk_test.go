@@ -112,10 +112,10 @@ func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
 	var records []string
-	for i := range 8_500 {
+	for i := range 4_500 {
 		records = append(records, fmt.Sprintf(`{"seq":%d,"fill":"%s"}`, i, strings.Repeat("abc", 150)))
 	}
 	s.write("logs/a.json", joined(records))
-	s.run(open+"batch: {max_size: 1MiB}\nsend: {rate_limit: 1MB, retry: {patience: 500ms}}\n"+oneJSON, "--once").want(0)
+	s.run(open+"batch: {max_size: 1MiB}\nsend: {rate_limit: 500kB, retry: {patience: 1500ms}}\n"+oneJSON, "--once").want(0)
 	s.wantRows("T", records)
 }
