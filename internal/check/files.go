@@ -161,7 +161,8 @@ func (r *run) ownLog() (own []*os.File, closeAll func()) {
 }
 
 // filesOf adds findings on the files of one input, out of the files in seen, which are those of all
-// inputs. Readable files get one finding, the others one for each folder and reason.
+// inputs. Readable files get one finding, the others one for each folder and reason, and each folder
+// that cannot be entered or listed one of its own.
 func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 	readable, bytes := 0, int64(0)
 	groups := make(map[string][]tail.Seen)
@@ -173,6 +174,9 @@ func (r *run) filesOf(in *config.Input, seen []tail.Seen) {
 			readable, bytes = readable+1, bytes+s.Size
 		default:
 			key := filepath.Dir(s.Path) + "\x00" + reason(s)
+			if s.Shut { // not one of the files of its folder: it takes other commands
+				key = s.Path
+			}
 			if groups[key] == nil {
 				order = append(order, key)
 			}

@@ -302,8 +302,10 @@ func TestCheckFiles(t *testing.T) {
 	s.must(os.Chmod(s.path("logs/b.json"), 0))
 	s.must(os.Chmod(s.path("logs/c.json"), 0))
 	s.must(os.Chmod(s.path("shut"), 0))
+	s.write("logs/in/a.json", "{\"n\":1}\n")
+	s.must(os.Chmod(s.path("logs/in"), 0))
 	s.write("agent.yaml", open+`inputs:
-  - {paths: ["${DIR}/logs/*.json"], table: T, mapping: m, format: JSON}
+  - {paths: ["${DIR}/logs/*.json", "${DIR}/logs/in/*.json"], table: T, mapping: m, format: JSON}
   - {paths: ["${DIR}/shut/*.json"], table: U, mapping: m}
   - {paths: ["${DIR}/none/*.json"], table: V, mapping: m}
   - {paths: ["${DIR}/state/*.json"], table: W, mapping: m}
@@ -317,6 +319,7 @@ func TestCheckFiles(t *testing.T) {
 	all := s.checks(1, append(how, "--offline")...)
 	s.finds(all, "files", check.OK, "T: ", "1 file, 8 B")
 	s.finds(all, "files.permission", check.Error, "may not read 2 files of this folder: b.json, c.json", "setfacl -m u:", ":r DIR/logs/b.json DIR/logs/c.json")
+	s.finds(all, "files.permission", check.Error, "T: DIR/logs/in", "may not enter or list this folder", "setfacl -m u:", ":rx,d:u:", "find DIR/logs/in -maxdepth 1")
 	s.finds(all, "files.permission", check.Error, "DIR/shut", "may not enter or list this folder", "find DIR/shut -maxdepth 1 -type f -name '*.json' -exec setfacl -m u:")
 	s.finds(all, "files.permission", check.Error, "X: ", "may not enter or list this folder", ":x DIR/shut\nsetfacl -R -m u:", ":rX DIR/shut/in")
 	s.finds(all, "files.kind", check.Warning, "it is a directory", "add /* to the path")
