@@ -91,7 +91,7 @@ type Options struct {
 func New(o Options) (_ *Agent, err error) {
 	cfg, log := o.Config, o.Log
 	a := empty(o)
-	a.state, a.reload = telemetry.Starting, telemetry.Loaded{File: cfg.Files[0], Time: time.Now()}
+	a.state, a.reload = telemetry.Starting, telemetry.Loaded{File: config.Absolute(cfg.Files[0]), Time: time.Now()}
 	a.manager = systemd.NewNotifier(log)
 	starting, started := context.WithCancel(context.Background())
 	a.started = started

@@ -238,3 +238,28 @@ func TestPinned(t *testing.T) {
 	}
 	s.wantRows("T", append(append(first[:read], second...), third...))
 }
+
+// TestStatusOfAnother: status --config is not answered by an agent with another configuration that has
+// the address, however the path of either was written.
+func TestStatusOfAnother(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.log", "one\n")
+	s.write("agent.yaml", open+oneText)
+	p := s.launch("run", "--config", "agent.yaml")
+	s.awaitRows("Text", 1)
+	address := p.await(1, "telemetry endpoint is listening").text("address")
+	text := strings.Replace(open, "127.0.0.1:0", address, 1) + oneText
+	s.write("other.yaml", text)
+	for _, path := range []string{"other.yaml", s.path("other.yaml")} {
+		one := s.launch("status", "--config", path)
+		if one.want(exit.Failed); !strings.Contains(one.log.text(), "runs with "+s.path("agent.yaml")) {
+			t.Errorf("status --config %s: %s%s", path, one.out.text(), one.log.text())
+		}
+	}
+	s.write("agent.yaml", text)
+	for _, path := range []string{"agent.yaml", s.path("agent.yaml")} {
+		s.launch("status", "--config", path).want(0)
+	}
+	p.stop()
+}

@@ -188,7 +188,7 @@ type Spool struct {
 
 // Loaded tells of the last time the configuration was read.
 type Loaded struct {
-	File  string    `json:"file"`
+	File  string    `json:"file"` // its path, from the root
 	Time  time.Time `json:"time,omitzero"`
 	Error string    `json:"error,omitempty"` // why the last reload changed nothing; empty: it is in force
 	// Restart is the keys that were changed and are not in force before a restart.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -145,11 +144,10 @@ func exists(path string) bool {
 }
 
 // other reports whether file, the configuration of the agent that answered, is another file than
-// that of --config. It is false if that cannot be found out, because the agent was started with a
-// relative path.
+// that of --config.
 func (w *watched) other(file string) bool {
-	asked, err := filepath.Abs(w.path)
-	if err != nil || !filepath.IsAbs(file) || filepath.Clean(file) == asked {
+	asked := config.Absolute(w.path)
+	if file == asked {
 		return false
 	}
 	a, errA := os.Stat(asked)
