@@ -55,6 +55,37 @@ func install(h *host) {
 	}
 }
 
+// commands: those of the manual find the state and the secret of the service, whose configuration names
+// neither folder, whether it runs or not.
+func commands(h *host) {
+	says := map[string]string{
+		"files":                      "/var/log/app/a.json",
+		"audit":                      "2000 records",
+		"spool ls":                   " /var/lib/kusto-agent/spool",
+		"quarantine ls":              "1 record",
+		"query 'App | count' --json": "2000",
+		"setup":                      "",
+	}
+	all := func(names ...string) {
+		h.Helper()
+		for _, name := range names {
+			if out := h.sh("cd / && kusto-agent "+name+" 2>&1", ""); !strings.Contains(strings.ReplaceAll(out, ",", ""), says[name]) {
+				h.Errorf("%s: %s", name, out)
+			}
+		}
+	}
+	h.write("/var/log/app/bad.json", "not JSON\n")
+	h.until("the bad record is in quarantine", func() bool {
+		return strings.Contains(h.sh("cd / && kusto-agent quarantine ls 2>&1", ""), says["quarantine ls"])
+	})
+	all("files", "audit", "spool ls", "query 'App | count' --json")
+	h.sh("cd / && runuser -u kusto-agent kusto-agent files", "")
+	h.systemctl("stop", service)
+	all("audit", "spool ls", "quarantine ls", "query 'App | count' --json")
+	h.systemctl("start", service)
+	h.remove("/var/log/app/bad.json")
+}
+
 // activeWhenReady: a start lasts until the agent says that it reads. It is held
 // up by its configuration, which is a pipe that nobody writes to yet.
 func activeWhenReady(h *host) {

@@ -21,6 +21,7 @@ func TestUnderSystemd(t *testing.T) {
 		run  func(*host)
 	}{
 		{"Install", install},
+		{"Commands", commands},
 		{"ActiveWhenReady", activeWhenReady},
 		{"Stop", cleanStop},
 		{"Kill", killed},

@@ -46,7 +46,7 @@ func (t *Target) connect() (*endpoint.Connection, error) {
 				return nil, exit.Usagef("--%s is for --cluster with a URL; the configuration has its own", flag)
 			}
 		}
-		cfg, err := config.Load(t.Config, os.LookupEnv, config.Options{ClustersOnly: true})
+		cfg, err := config.Load(t.Config, config.ServiceEnv(t.Config), config.Options{ClustersOnly: true})
 		if err != nil {
 			if _, serr := os.Stat(t.Config); errors.Is(serr, fs.ErrNotExist) {
 				err = fmt.Errorf("%w\nwithout a configuration: --cluster https://<cluster>.<region>.kusto.windows.net --database <database>", err)
