@@ -56,7 +56,7 @@ func install(h *host) {
 }
 
 // commands: those of the manual find the state and the secret of the service, whose configuration names
-// neither folder, whether it runs or not.
+// neither folder, whether it runs or not; and what root changes in the state the service can read.
 func commands(h *host) {
 	says := map[string]string{
 		"files":                      "/var/log/app/a.json",
@@ -82,7 +82,14 @@ func commands(h *host) {
 	h.sh("cd / && runuser -u kusto-agent kusto-agent files", "")
 	h.systemctl("stop", service)
 	all("audit", "spool ls", "quarantine ls", "query 'App | count' --json")
+	h.sh("cd / && kusto-agent quarantine rm --all --yes", "")
 	h.systemctl("start", service)
+	f := h.logs("/var/log/app/commands.json")
+	f.write(10)
+	f.awaitOnce()
+	if out := h.sh("find /var/lib/kusto-agent ! -user kusto-agent", ""); out != "" {
+		h.Errorf("the state has files of others:\n%s", out)
+	}
 	h.remove("/var/log/app/bad.json")
 }
 

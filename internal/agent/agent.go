@@ -19,6 +19,7 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/durable"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/journal"
@@ -44,6 +45,7 @@ type Agent struct {
 	unread bool // a run --once met files it could not read
 	began  time.Time
 
+	disk       durable.FS // which keeps the state
 	spool      *spool.Spool
 	journal    *journal.Journal
 	recovery   *recovery.Recovery
@@ -122,6 +124,7 @@ func (a *Agent) lockState() error {
 		lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 		if err == nil {
 			a.closers = append(a.closers, lock.Close)
+			a.disk = statedir.Disk(a.Config.StateDir)
 		}
 		return err
 	})
@@ -152,7 +155,7 @@ func (a *Agent) openStores() error {
 		return exit.With(exit.Failed, err)
 	}
 	o := a.spoolOptions()
-	o.Agent = id
+	o.Agent, o.FS = id, a.disk
 	var s *spool.Spool
 	var held *spool.Recovery
 	err = a.untilFree(a.Config.Spool.Dir, spool.ErrInUse, func() (err error) {
@@ -165,7 +168,7 @@ func (a *Agent) openStores() error {
 	case err != nil:
 		return exit.With(exit.Failed, err)
 	}
-	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent})
+	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent, FS: a.disk})
 	if err != nil {
 		_ = s.Close() // nothing was written to the spool, so nothing can be lost
 		return exit.With(exit.Failed, err)
@@ -184,7 +187,7 @@ func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "j
 
 // openQuarantine opens the folder of quarantined records in state_dir; close closes it.
 func (a *Agent) openQuarantine() error {
-	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log,
+	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log, FS: a.disk,
 		OnDrop: func(f record.File, s record.Span, n int) { _ = a.journal.Evicted(f, s, n) }})
 	if err != nil {
 		return exit.With(exit.Failed, err)

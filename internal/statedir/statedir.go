@@ -58,6 +58,20 @@ func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
 	return lock, nil
 }
 
+// Disk returns the file system through which this process keeps the state in dir. Where root acts in the
+// state_dir of another user, as a command does for a service that does not run, what it makes belongs to
+// that user: the service could not start on files of root.
+func Disk(dir string) durable.FS {
+	var st unix.Stat_t
+	if unix.Stat(dir, &st) != nil || !isOfAnother(&st) {
+		return durable.OS
+	}
+	return durable.Owned(int(st.Uid), int(st.Gid))
+}
+
+// isOfAnother reports whether this process is root and the folder st is not root's.
+func isOfAnother(folder *unix.Stat_t) bool { return os.Geteuid() == 0 && folder.Uid != 0 }
+
 // makeStateDir creates the folder if it is missing, and makes its name durable: otherwise a power
 // cut could remove it with all its content. If the disk cannot promise that, makeStateDir logs it
 // and the agent continues.
@@ -94,8 +108,13 @@ func writePid(folder *os.File) {
 	}
 	f := os.NewFile(uintptr(fd), lockName)
 	defer f.Close()
-	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && f.Truncate(0) == nil {
-		_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	var in, st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || f.Truncate(0) != nil {
+		return
+	}
+	_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	if unix.Fstat(int(folder.Fd()), &in) == nil && isOfAnother(&in) && st.Nlink == 1 {
+		_ = f.Chown(int(in.Uid), int(in.Gid)) // who has the folder writes it the next time
 	}
 }
 

@@ -131,3 +131,38 @@ func TestPidIsForPeople(t *testing.T) {
 	f("FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) })
 	f("folder", func(path string) error { return os.Mkdir(path, 0o700) })
 }
+
+// TestRootActsForTheOwner: what root makes in the state_dir of another user belongs to that user.
+func TestRootActsForTheOwner(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	const nobody = 65534
+	for _, owner := range []int{nobody, 0} {
+		dir := t.TempDir()
+		if err := errors.Join(os.Chmod(dir, 0o700), os.Chown(dir, owner, owner)); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := Lock(dir, discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Disk(dir).Open(filepath.Join(dir, "file"), os.O_RDWR|os.O_CREATE)
+		if err == nil {
+			err = errors.Join(f.Close(), lock.Close(), Disk(dir).Mkdir(filepath.Join(dir, "folder")))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{lockName, "file", "folder"} {
+			st, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sys := st.Sys().(*syscall.Stat_t); int(sys.Uid) != owner || int(sys.Gid) != owner {
+				t.Errorf("in a folder of %d, %s belongs to %d:%d", owner, name, sys.Uid, sys.Gid)
+			}
+		}
+	}
+}
