@@ -265,6 +265,13 @@ func TestStoredNowhere(t *testing.T) {
 	s := newSite(t, emulator.Options{})
 	s.write("agent.yaml", open+oneJSON)
 	s.write("bad.yaml", "inputs: 5\n")
+	// These have no flag for the folder.
+	for _, command := range []string{"audit", "spool rm --all", "spool replay --cluster http://a", "quarantine rm --all", "quarantine requeue --all"} {
+		_, words := s.show(1, append(strings.Fields(command), "--config", s.path("agent.yaml"))...)
+		if !strings.HasPrefix(words, "stat DIR/state: no such file or directory; ") || strings.Contains(words, "--dir") || !strings.Contains(words, "--config") {
+			t.Errorf("%s: %s", command, words)
+		}
+	}
 	for _, what := range []string{"spool", "quarantine"} {
 		_, words := s.show(1, what, "ls", "--config", s.path("agent.yaml"))
 		if !strings.HasPrefix(words, "stat DIR/state: no such file or directory; is it another state_dir") {
@@ -309,6 +316,24 @@ func TestStoredNowhere(t *testing.T) {
 	s.show(0, "spool", "export", "--dir", s.path("empty"), "--to", s.path("made/here"))
 	if _, err := os.Stat(s.path("made")); err == nil {
 		t.Error("a folder is made for nothing")
+	}
+}
+
+// TestStoredShut: who may not read what the agent keeps is told who may.
+func TestStoredShut(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.refusable()
+	s.write("agent.yaml", open+oneJSON)
+	for _, what := range []string{"spool", "quarantine", "journal"} {
+		s.write("state/"+what+"/x", "")
+		s.must(os.Chmod(s.path("state/"+what), 0))
+	}
+	for _, command := range []string{"audit", "spool ls", "quarantine ls", "quarantine export", "quarantine show 1:1", "preview T"} {
+		_, words := s.show(1, append(strings.Fields(command), "--config", s.path("agent.yaml"))...)
+		if !strings.HasSuffix(strings.TrimSpace(words), "permission denied; run it as root or as the agent's user") {
+			t.Errorf("%s: %s", command, words)
+		}
 	}
 }
 

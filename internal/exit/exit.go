@@ -68,7 +68,7 @@ func Reading(err error) error {
 	case err == nil, errors.As(err, &ended):
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%w; is it another state_dir, or is $STATE_DIRECTORY set for the agent? Name the folder with --dir", err)
+		err = fmt.Errorf("%w; is it another state_dir, or is $STATE_DIRECTORY set for the agent? Name its configuration with --config, or set the variable here too", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w; run it as root or as the agent's user", err)
 	}

@@ -27,7 +27,7 @@ func TestError(t *testing.T) {
 	if !errors.Is(inner, fs.ErrPermission) || !errors.Is(Usagef("%w", fs.ErrInvalid), fs.ErrInvalid) {
 		t.Error("what it is of is not known")
 	}
-	if err := Reading(fs.ErrNotExist); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--dir") {
+	if err := Reading(fs.ErrNotExist); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--config") {
 		t.Error(err)
 	}
 	if err := Reading(fs.ErrPermission); !strings.Contains(err.Error(), "run it as root") {

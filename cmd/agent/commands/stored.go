@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -151,7 +152,11 @@ func (k *kept) folder(where func(*config.Config) string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return where(cfg), nil
+	dir := where(cfg)
+	if _, err := os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", exit.Reading(err)
+	}
+	return dir, nil
 }
 
 func spoolFolder(c *config.Config) string      { return c.Spool.Dir }
