@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -204,6 +206,28 @@ func TestTree(t *testing.T) {
 		if bytes.Contains(has["/usr/bin/kusto-agent"].text, []byte(own)) {
 			t.Errorf("the binary names %s", own)
 		}
+	}
+}
+
+// TestPagesAreWhole: what a page of a package links to is in the package too, where the page says.
+func TestPagesAreWhole(t *testing.T) {
+	m := theBuild(t)
+	link := regexp.MustCompile(`\]\(([^):# ]+)(#[^)]*)?\)`)
+	pages := 0
+	for _, page := range m.tree {
+		if !strings.HasPrefix(page.path, docs+"/") || path.Ext(page.path) != ".md" {
+			continue
+		}
+		pages++
+		for _, l := range link.FindAllStringSubmatch(string(page.text), -1) {
+			to := path.Join(path.Dir(page.path), l[1])
+			if !slices.ContainsFunc(m.tree, func(f file) bool { return f.path == to || strings.HasPrefix(f.path, to+"/") }) {
+				t.Errorf("%s: %s is not in the package", page.path, l[1])
+			}
+		}
+	}
+	if pages < 30 {
+		t.Errorf("the package has %d pages", pages)
 	}
 }
 
