@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"testing"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/exit"
 )
 
 // What the agent says of a batch that was begun by an earlier run.
@@ -208,4 +211,27 @@ func TestHealth(t *testing.T) {
 	script.Remove()
 	p.want(0)
 	s.wantRows("T", jsonRecords(0, 10))
+}
+
+// TestInterruptedCommand: a command that waits for the service ends at Ctrl-C, with the exit code for that
+// and in words for a person.
+func TestInterruptedCommand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.json", "{\"n\":1}\n")
+	s.write("agent.yaml", open+oneJSON)
+	for _, command := range []string{"setup", "check"} {
+		mute, err := net.Listen("tcp", "127.0.0.1:0") // takes requests and does not answer
+		s.must(err)
+		s.url = "http://" + mute.Addr().String()
+		p := s.launch(command, "--config", s.path("agent.yaml"))
+		conn, err := mute.Accept()
+		s.must(err)
+		p.signal(syscall.SIGINT)
+		p.want(exit.Interrupted)
+		s.must(errors.Join(conn.Close(), mute.Close()))
+		if said := p.log.text(); said != "stopped\n" && said != "stopped\n\n" {
+			t.Errorf("%s: %q", command, said)
+		}
+	}
 }

@@ -36,7 +36,10 @@ func Execute(args []string) int {
 	}
 	code := exit.Usage
 	var ended *exit.Error
-	if errors.As(err, &ended) {
+	isAs := errors.As(err, &ended)
+	if stopped := errors.Is(err, context.Canceled); stopped && (!isAs || ended.Code != exit.Interrupted) {
+		code, err = exit.Interrupted, errors.New("stopped") // only a signal cancels what a command does
+	} else if isAs {
 		code = ended.Code
 		err = ended.Err
 	} else { // an error without an exit code is cobra's: the command line is wrong
