@@ -56,6 +56,7 @@ func TestQueryCommands(t *testing.T) {
 	f(64, "", "want table, csv, tsv, json", "query", "T", "--format", "xml")
 	f(64, "", `there is no cluster "dr"; the configuration has default`, "query", "T", "--cluster", "dr")
 	f(1, "", "SEM0100: Semantic error: 'Nope'", "query", "Nope | count")
+	f(1, "", "SEM0100", "query", "Nope | count", "--format", "json-array") // no array, for it would be one of no rows
 	f(1, "", "to fix it: a name or a type in the text is not known there", "query", "Nope | count")
 	f(1, "", "SYN0002", "query", "T | wher x")
 	f(1, "n,s,d\n9007199254740993,\"a, \"\"b\"\"\",\"{\"\"x\"\":[1]}\"\n", "the result is not whole: LimitsExceeded", "query", "T", "--option", "truncationmaxrecords=1")

@@ -79,7 +79,10 @@ func (a *Shell) runStatement(ctx context.Context, s script.Statement) error {
 	end := eyes.begin()
 	err = a.to.Query(ctx, q, eyes)
 	end()
-	err = cmp.Or(err, to.End(), a.Paper.out.Flush())
+	if err == nil || a.Paper.Rows.Form != rows.JSONArray { // an array that is closed has all rows
+		err = cmp.Or(err, to.End())
+	}
+	err = cmp.Or(err, a.Paper.out.Flush())
 	if err != nil && ctx.Err() != nil {
 		return stopped(q, err)
 	}
