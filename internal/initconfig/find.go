@@ -38,8 +38,8 @@ type aLog struct {
 }
 
 // rotatedName is the name of a file that a program does not write to any more, or that is
-// no log of lines.
-var rotatedName = regexp.MustCompile(`(?i)(?:[-.](?:[0-9]{1,3}|[0-9]{8}(?:[-.][0-9]+)?|old|bak|gz|zst|xz|bz2|zip|journal)|^[bw]tmp|^lastlog|^faillog|^tallylog)~?$`)
+// no log of lines, or one of an agent's quarantine, which no agent reads.
+var rotatedName = regexp.MustCompile(`(?i)(?:[-.](?:[0-9]{1,3}|[0-9]{8}(?:[-.][0-9]+)?|old|bak|gz|zst|xz|bz2|zip|journal)|^[bw]tmp|^lastlog|^faillog|^tallylog|^[0-9a-f]{16}\.jsonl)~?$`)
 
 // logName is the name of a log outside of /var/log, where every file is one.
 var logName = regexp.MustCompile(`(?i)(?:\.(?:log|json|jsonl|ndjson|csv|tsv|psv|avro|out)|(?:^|/)logs?/[^/]+)$`)

@@ -84,6 +84,7 @@ func TestFindLogs(t *testing.T) {
 	write("web/readme", "x\n", 0)
 	write("web/.hidden/a.log", "x\n", 0)
 	write("a/b/c/d/e/f/g.log", "x\n", 0)
+	write("kusto-agent-state/quarantine/0000000000000001.jsonl", "{}\n", 0) // of an agent
 	for _, name := range []string{"1", "2", "3", "4", "5"} {
 		write("many/"+name+".csv", "x\n", 2*time.Hour)
 	}
