@@ -33,7 +33,7 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 		return
 	}
 	if s.step > 0 || !s.opt.Validate { // soundRun has not refused it
-		s.rows.begin(0, 0)
+		s.rows.begin(0, k.n)
 		if n, fields, beyond := s.rows.row(data, 0, s.sep[0]); n > 0 && n <= s.opt.MaxRecord {
 			k.n, k.ended, k.fields, k.ascii = n, true, fields, !beyond
 			return

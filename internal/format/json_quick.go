@@ -172,6 +172,12 @@ func notSlash(w uint64) uint64 { return (w&sevenBits ^ '\\'*everyByte) + sevenBi
 // gather brings the eighth bits of eight bytes together in the lowest byte.
 func gather(eighths uint64) uint64 { return eighths * 0x0002040810204081 >> 56 }
 
+// zeroBytes has a bit set for each of eight bytes that is zero.
+func zeroBytes(w uint64) uint64 {
+	hit := ^((w&sevenBits + sevenBits) | w | sevenBits) // the eighth bit of those bytes
+	return gather(hit)
+}
+
 // unescaped removes from quotes, a bit for each quote among the 64 bytes of b from i on, those
 // that a backslash escapes. Bit 0 of escaped says that the first byte of the block is escaped;
 // the second result says so of the next block. n is the length of the record. It returns false if

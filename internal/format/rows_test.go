@@ -88,6 +88,22 @@ func TestSoundRows(t *testing.T) {
 	}
 }
 
+// TestManyRows: rows of a few bytes, of which there are more in one go than their ends have room, are
+// recognised in one go all the same.
+func TestManyRows(t *testing.T) {
+	for _, row := range []string{",\n", "a\n", "\"\"\n", "a,b\r\n", "\"\",\"\"\r\n", "\"\n\"\n"} {
+		text := bytes.Repeat([]byte(row), 3*mostStep/len(row))
+		r := rows{next: -1}
+		want := walkRow(text, []byte{','})
+		for at := 0; at < len(text); at += len(row) {
+			n, fields, _ := r.row(text, at, ',')
+			if n != want.n || fields != want.fields {
+				t.Fatalf("%q at %d: %d bytes, %d fields, want %d, %d", row, at, n, fields, want.n, want.fields)
+			}
+		}
+	}
+}
+
 // FuzzSoundRows: among other rows a record is what it is by itself, whatever was known of it from
 // the rows before.
 func FuzzSoundRows(f *testing.F) {
