@@ -2,35 +2,41 @@ package format
 
 import (
 	"bytes"
-	"encoding/binary"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// TestCharLen sees to every beginning of a character: the last byte of four has
-// all its values for some, and the least and most of each kind for all.
-func TestCharLen(t *testing.T) {
-	last := []byte{0, 0x41, 0x7f, 0x80, 0x81, 0xa5, 0xbf, 0xc0, 0xff}
-	var b [4]byte
-	for w := range 1 << 24 {
-		if w&0x80 == 0 {
-			continue
-		}
-		b = [4]byte{byte(w), byte(w >> 8), byte(w >> 16)}
-		for _, b[3] = range last {
-			r, want := utf8.DecodeRune(b[:])
-			if r == utf8.RuneError && want == 1 {
-				want = 0
-			}
-			if got := charLen(binary.LittleEndian.Uint32(b[:])); got != want {
-				t.Fatalf("% x: %d, want %d", b, got, want)
-			}
-			if w&0xf8 != 0xf0 {
-				break
+// TestEachCharacter sees to every beginning of a character within a block: the last byte of four has
+// all its values for some, and the least and most of each kind for all. Across the ends of two blocks
+// the third one has those too.
+func TestEachCharacter(t *testing.T) {
+	some := []byte{0, 0x41, 0x7f, 0x80, 0x81, 0xa5, 0xbf, 0xc0, 0xff}
+	all := make([]byte, 256)
+	for c := range all {
+		all[c] = byte(c)
+	}
+	f := func(begin int, thirds []byte) {
+		text := []byte(strings.Repeat("x", begin+5))
+		b := text[begin : begin+4]
+		for w := range 1 << 15 {
+			b[0], b[1] = byte(w)|0x80, byte(w>>7)
+			for _, b[2] = range thirds {
+				for _, b[3] = range some {
+					if got, want := validUTF8(text), utf8.Valid(text); got != want {
+						t.Fatalf("% x at %d: %t, want %t", b, begin, got, want)
+					}
+					if b[0]&0xf8 != 0xf0 {
+						break
+					}
+				}
 			}
 		}
 	}
+	f(3, all)
+	f(61, some)
+	f(62, some)
+	f(63, some)
 }
 
 func TestValidUTF8(t *testing.T) {
@@ -47,8 +53,8 @@ func TestValidUTF8(t *testing.T) {
 	}
 }
 
-// TestUTF8States has the machine do each beginning of a character, behind another one.
-func TestUTF8States(t *testing.T) {
+// TestBehindAnother sees to each beginning of a character behind another one.
+func TestBehindAnother(t *testing.T) {
 	b := []byte("ä....0123456")
 	for w := range 1 << 24 {
 		b[2], b[3], b[4] = byte(w>>16), byte(w>>8), byte(w)
@@ -69,7 +75,7 @@ func FuzzUTF8(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, text := range [][]byte{b, append([]byte("0123456"), b...), append(bytes.Clone(b), strings.Repeat("ä", 20)...), append([]byte("ä"), b...)} {
+		for _, text := range [][]byte{b, append([]byte("0123456"), b...), append([]byte(strings.Repeat("x", 62)), b...), append(bytes.Clone(b), strings.Repeat("ä", 20)...), append([]byte("ä"), b...)} {
 			if got, want := validUTF8(text), utf8.Valid(text); got != want {
 				t.Fatalf("%q: %t, want %t", text, got, want)
 			}
