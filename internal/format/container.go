@@ -84,13 +84,16 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 	u.add(l, 0)
 	for len(u.open) > 0 && k.ended {
 		rest := data[k.n:]
-		n := bytes.IndexByte(rest, '\n') + 1
-		ended := n > 0
-		if !ended {
+		if len(rest) > 0 && rest[0] == 0 { // a crash left NUL bytes where more lines were
+			break
+		}
+		n, ended := s.lineIn(data, k.n)
+		cutOff := n == 0
+		if cutOff {
 			n = len(rest)
 		}
 		switch {
-		case k.n+n > s.opt.MaxRecord, !ended && k.n+n == s.opt.MaxRecord:
+		case k.n+n > s.opt.MaxRecord, cutOff && k.n+n == s.opt.MaxRecord:
 			if u.open[0] == 0 { // the first message is too long: the caller skips it with SkipParts
 				*k = cut{kind: endless, n: firstLine(data), parts: true}
 				s.fault = s.tooLong("with all its parts longer than")
@@ -98,10 +101,10 @@ func (s *Scanner) assemble(k *cut, data []byte, last bool) {
 			}
 			k.records = len(u.messages)
 			return
-		case !ended && (s.ends || last && n == 0): // no more lines will come: the messages stay partial
+		case cutOff && (s.ends || last && n == 0): // no more lines will come: the messages stay partial
 			k.records = len(u.messages)
 			return
-		case !ended && !last:
+		case cutOff && !last:
 			k.kind = open
 			return
 		}
@@ -166,13 +169,18 @@ func (s *Scanner) SkipParts(data, stream []byte, last bool) (own []Piece, n int,
 func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, done bool) {
 	s.lines = s.lines[:0]
 	for {
-		rest := data[n:]
-		line := rest[:firstLine(rest)]
-		ended := len(line) > 0 && line[len(line)-1] == '\n'
-		switch {
-		case len(line) > s.opt.MaxRecord || !ended && (s.ends || last && len(line) == 0):
+		line := data[n:]
+		if len(line) > 0 && line[0] == 0 {
 			return s.lines, n, true
-		case !ended && !last:
+		}
+		length, ended := s.lineIn(line, 0)
+		if length > 0 {
+			line = line[:length]
+		}
+		switch {
+		case len(line) > s.opt.MaxRecord || length == 0 && (s.ends || last && len(line) == 0):
+			return s.lines, n, true
+		case length == 0 && !last:
 			return s.lines, n, false
 		}
 		s.unit.beside = s.unit.beside[:0]
@@ -181,6 +189,9 @@ func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, d
 			return s.lines, n, true
 		}
 		if n += len(line); !bytes.Equal(l.stream, stream) {
+			if !ended { // NUL bytes from a crash end the line, and all messages
+				return s.lines, n, true
+			}
 			continue
 		}
 		if i := len(s.lines) - 1; i >= 0 && s.lines[i].End == n-len(line) {
@@ -188,7 +199,7 @@ func (s *Scanner) skipParts(data, stream []byte, last bool) (_ []Piece, n int, d
 		} else {
 			s.lines = append(s.lines, Piece{Start: n - len(line), End: n})
 		}
-		if !l.partial {
+		if !l.partial || !ended {
 			return s.lines, n, true
 		}
 	}

@@ -60,6 +60,10 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 		k.n, k.ended = len(data), false
 		s.stray(k, r)
 	}
+	if n := torn(data[:k.n]); n > 0 && k.kind == sound {
+		*k = cut{kind: unsound, ended: true, n: firstLine(data)}
+		s.fault = malformed(n, "NUL bytes that a crash left, in quotes")
+	}
 }
 
 // stray marks k as flawed, with the reason in s.fault, if walkRow has seen a quote inside a field

@@ -54,6 +54,16 @@ func (s *Scanner) nextValue(data []byte, last bool) cut {
 	} else {
 		s.stranger(&k, v)
 	}
+	if (k.kind == unsound || k.kind == endless) && !s.wary {
+		bad := v.data
+		if k.kind == unsound {
+			bad = bad[:k.n]
+		}
+		if n := torn(bad); n > 0 {
+			s.fault = malformed(n, "NUL bytes that a crash left")
+			return cut{kind: unsound, lead: k.lead, n: n}
+		}
+	}
 	if k.kind == endless { // its end may be in the data behind MaxRecord
 		k.n = len(v.data)
 		if n, done := s.skipLong(data[len(v.data):], k.lead, last); done {

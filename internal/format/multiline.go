@@ -189,8 +189,15 @@ func (s *Scanner) gather(k *cut, data []byte, last bool) {
 		if len(rest) == 0 && last {
 			return
 		}
+		if n, ended := s.lineIn(data, k.n); n > 0 && !ended && !long { // NUL bytes from a crash end it
+			rest, last = rest[:n], true
+		}
 		head, n, ok := s.lineHead(rest, last)
 		if n == 0 && s.ends { // nobody waits for the rest of that line
+			return
+		}
+		if n == 0 && !long && bytes.HasSuffix(rest, []byte{0}) && len(data) < s.opt.MaxRecord { // they may
+			k.kind = open
 			return
 		}
 		was, more := kind, false

@@ -10,7 +10,10 @@ import (
 // behind a truncation, and one that reserves room has them up to the end of its
 // file. They are filtered and counted, and never sent. Within a record they are
 // bytes like others, but a line that has leastTear of them ends before them: it was
-// torn, and what follows is another. None of this is for Avro, which is no text.
+// torn, and what follows is another, also where a record can go on in other lines. A
+// row that has them in quotes is rejected up to its first line end, an object of
+// MultiJSON up to them, but not by a wary scanner: what follows them may lie within it.
+// None of this is for Avro, which is no text.
 
 // leastTear is a page of memory and the usual block of a disk: what is missing in a
 // line that was torn is more than that, but for the blocks it begins and ends in.
@@ -18,17 +21,31 @@ const leastTear = 4096
 
 var tear = make([]byte, leastTear)
 
-// torn returns the index at which NUL bytes, 4096 or more, end the first line of data: a crash
-// left them where the rest of the line was not written. 0: there are none. n is the length of the
-// line, 0 if its end is not in data.
-func (s *Scanner) torn(data []byte, n int) int {
-	if n == 0 {
-		n = len(data)
-	}
-	if n <= leastTear {
+// torn returns the index at which NUL bytes, 4096 or more, end the line that is, or begins with, line:
+// a crash left them where the rest was not written. 0: there are none. Only what is within the first
+// MaxRecord bytes of a record counts, so that it does not depend on how much was read at once.
+func torn(line []byte) int {
+	if len(line) <= leastTear {
 		return 0
 	}
-	return max(bytes.Index(data[:min(n, s.opt.MaxRecord)], tear), 0)
+	return max(bytes.Index(line, tear), 0)
+}
+
+// lineIn returns the length of the line at index i of a record, with its newline, if data, which
+// begins with the record, has all of it. ended says that a newline ends it, which NUL bytes may do as
+// well; 0: its end is not in data.
+func (s *Scanner) lineIn(data []byte, i int) (n int, ended bool) {
+	n = bytes.IndexByte(data[i:], '\n') + 1
+	end := len(data)
+	if n > 0 {
+		end = i + n
+	}
+	if most := min(end, s.opt.MaxRecord); most > i {
+		if n := torn(data[i:most]); n > 0 {
+			return n, false
+		}
+	}
+	return n, n > 0
 }
 
 // leadingNULs returns the number of NUL bytes before the record at the beginning of data.

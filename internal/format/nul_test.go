@@ -3,6 +3,7 @@ package format
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,66 @@ func TestTornLines(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestTornRecords: the bytes behind a line that NUL bytes have torn are another record also where a
+// record may have several lines, wherever reads end.
+func TestTornRecords(t *testing.T) {
+	for _, maxRecord := range []int{4200, 6000, 1 << 20} {
+		f := func(o Options, in string, want ...string) {
+			t.Helper()
+			o.Validate, o.MaxRecord = true, maxRecord
+			shapes(t, o, strings.ReplaceAll(in, "#", strings.Repeat("\x00", 4096))).want(want...)
+		}
+		o := Options{Format: record.JSON, Parse: ParseText, Multiline: events(t)}
+		f(o, "1 a\n b#2 c\n d\n", `{"message":"1 a\n b"}`, `{"message":"2 c\n d"}`)
+		f(o, "1 a\n b#c\n d\n2 #", `{"message":"1 a\n b"}`, `{"message":"c\n d"}`, `{"message":"2 "}`)
+		o = Options{Format: record.JSON, Parse: ParseCRI}
+		line := func(tag, text string) string { return "2026-03-01T12:00:00Z stdout " + tag + " " + text }
+		sent := func(text, more string) string {
+			return `{"time":"2026-03-01T12:00:00Z","stream":"stdout","message":"` + text + `"` + more + `}`
+		}
+		f(o, line("P", "a\n")+line("F", "b#")+line("F", "c\n"), sent("ab", ""), sent("c", ""))
+		f(o, line("P", "a\n")+line("P", "b#")+line("F", "c\n"), sent("ab", `,"partial":true`), sent("c", ""))
+		f(o, line("P", "a\n")+"##"+line("F", "c\n"), sent("a", `,"partial":true`), sent("c", ""))
+		f(o, line("P", "a\n")+"x"+strings.Repeat("\x00", 4095), sent("a", `,"partial":true`), "<malformed 1>")
+		g := func(o Options, in string, want ...string) {
+			t.Helper()
+			o.Validate, o.MaxRecord = true, maxRecord
+			in = strings.ReplaceAll(in, "#", strings.Repeat("\x00", 4096))
+			whole := read(t, o, in).whole()
+			var got []string
+			for _, e := range whole.events {
+				if got = append(got, strings.TrimSuffix(e.body, "\n")); e.reason != "" {
+					got[len(got)-1] = fmt.Sprintf("<%s %d>", e.reason, e.end-e.start)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			for seed := range uint64(20) {
+				cut := read(t, o, in).cut(rand.New(rand.NewPCG(seed, 0)))
+				if fmt.Sprint(cut.events) != fmt.Sprint(whole.events) || cut.nuls != whole.nuls {
+					t.Errorf("in parts %v, %d NULs, want %v, %d", cut.events, cut.nuls, whole.events, whole.nuls)
+				}
+			}
+		}
+		g(Options{Format: record.CSV}, "1,\"a\nb#2,\"\nc\"\n3,4\n", "<malformed 5>", "b", "2,\"\nc\"", "3,4")
+		o = Options{Format: record.MultiJSON}
+		g(o, `{"a":"b#{"c":1}`+"\n"+`{"d":2}`+"\n", "<malformed 7>", `{"c":1}`, `{"d":2}`)
+		g(o, `[{"a":#{"c":1},`+"\n"+` {"d":#`+"\n", "<malformed 5>", `{"c":1}`, "<malformed 6>")
+	}
+}
+
+// TestTornParts: NUL bytes end a message also while it is skipped.
+func TestTornParts(t *testing.T) {
+	const at = "2026-03-01T12:00:00Z "
+	in := strings.Repeat(at+"stdout P "+strings.Repeat("a", 1000)+"\n", 8) + at + "stdout P b" + strings.Repeat("\x00", 4096) + at + "stdout F c\n"
+	shapes(t, Options{Format: record.JSON, Parse: ParseCRI, Validate: true, MaxRecord: 6000}, in).want(
+		fmt.Sprintf("<too_long %d>", strings.IndexByte(in, 0)), `{"time":"2026-03-01T12:00:00Z","stream":"stdout","message":"c"}`)
+	in = at + "stdout P " + strings.Repeat("a", 200) + "\n" // what follows makes it too long, if it is not NUL bytes alone
+	shapes(t, Options{Format: record.JSON, Parse: ParseCRI, Validate: true, MaxRecord: 4200}, in+"x"+strings.Repeat("\x00", 4000)).want(
+		fmt.Sprintf("<too_long %d>", len(in)), "<malformed 1>")
 }
 
 func events(t *testing.T) *Multiline {

@@ -68,7 +68,7 @@ func (s *Scanner) SetQuiet(quiet bool) { s.quiet = quiet }
 // its record: of a message in a container log, or of an event with Options.Multiline. last says
 // that nothing follows data.
 func (s *Scanner) join(k *cut, data []byte, last bool) {
-	if last && (s.opt.Multiline == nil || len(data) < s.opt.MaxRecord) { // drop NUL bytes at its end
+	if last && len(data) < s.opt.MaxRecord { // drop NUL bytes at its end
 		data = data[:max(k.n, len(bytes.TrimRight(data, "\x00")))]
 	}
 	switch {

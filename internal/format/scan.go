@@ -395,7 +395,7 @@ func (s *Scanner) bound(k *cut, data []byte) {
 func (s *Scanner) nextLine(k *cut, data []byte, last bool) {
 	*k = cut{n: bytes.IndexByte(data, '\n') + 1}
 	k.ended = k.n > 0
-	if n := s.torn(data, k.n); n > 0 { // NUL bytes from a crash end the line too
+	if n := torn(data[:min(cmp.Or(k.n, len(data)), s.opt.MaxRecord)]); n > 0 { // NUL bytes from a crash end the line too
 		data, last, k.ended = data[:n], true, false
 	}
 	if !k.ended {
