@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -210,6 +211,39 @@ func TestDropOldest(t *testing.T) {
 	}
 	if n := s.State().Dropped; told != int(n) {
 		t.Errorf("told of %d records, and %d were dropped", told, n)
+	}
+}
+
+// TestDropOldestDropsFew: what is put at once is not dropped at once, by one record that comes
+// after it, and a record that never fits takes none of its neighbours along.
+func TestDropOldestDropsFew(t *testing.T) {
+	fs := faultfs.New("/state")
+	s := open(t, fs, Config{MaxSize: 7000, WhenFull: "drop_oldest"})
+	var told []record.Span
+	s.o.OnDrop = func(_ record.File, s record.Span, _ int) { told = append(told, s) }
+	var group []record.Rejected
+	for n := range 20 { // of about 330 bytes each
+		group = append(group, rejected(5*n))
+	}
+	must(t, s.Put(group))
+	for n := range 5 {
+		must(t, s.Put([]record.Rejected{rejected(1000 + 5*n)}))
+	}
+	got, err := offsets(t, fs)
+	must(t, err)
+	dropped := int(s.State().Dropped)
+	if dropped == 0 || dropped > 8 || len(got)+dropped != 25 || got[0] != int64(5*dropped) {
+		t.Errorf("%v is left and %d are dropped, want those of one file dropped, the oldest", got, dropped)
+	}
+	told = nil
+	big := rejected(2000)
+	big.Data = make([]byte, 9000)
+	must(t, s.Put([]record.Rejected{rejected(1995), big, rejected(2005)}))
+	if got, err = offsets(t, fs); err != nil || !slices.Contains(got, 1995) || !slices.Contains(got, 2005) || slices.Contains(got, 2000) {
+		t.Errorf("beside one that never fits %v is left, %v", got, err)
+	}
+	if len(told) == 0 || told[len(told)-1] != (record.Span{Start: 2000, End: 2005}) {
+		t.Errorf("told of %v, want the one that never fits", told)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// drop is what made room: an old file, or lines that were to come.
+// drop is what was dropped: an old file, to make room, or lines for which there never is any.
 type drop struct {
-	name    string // empty: lines that were to come
+	name    string // empty: lines that are longer than max_size
 	records int
 	bytes   int64
 	ranges  []place
@@ -36,45 +36,67 @@ func (d *drop) add(r *record.Rejected) {
 	d.ranges = append(d.ranges, place{r.File, record.Span{Start: r.Offset, End: end}, 1})
 }
 
-// makeRoom makes room for lines within max_size, and returns the lines to write. If there is too
-// little, the error is ErrFull, unless when_full is drop_oldest: then it removes the oldest files, and
-// keeps only the newest lines if not even all of these fit. It returns what was dropped even if it
-// fails.
-func (s *Store) makeRoom(lines []byte) (fit []byte, dropped []drop, err error) {
-	limit, n := int64(s.cfg().MaxSize), int64(len(lines))
+// fits reports whether max_size leaves room for n bytes more, after another look at the files if it
+// seems not to.
+func (s *Store) fits(n int64) bool {
+	limit := int64(s.cfg().MaxSize)
 	if s.size+n <= limit {
-		return lines, nil, nil
+		return true
 	}
-	if s.measure(); s.size+n <= limit {
-		return lines, nil, nil
-	}
-	if s.cfg().WhenFull != "drop_oldest" {
-		return nil, nil, s.errFull(n)
-	}
-	if n > limit {
-		d := drop{}
-		lines, d.records = newest(lines, limit)
-		d.bytes, n = n-int64(len(lines)), int64(len(lines))
-		dropped = append(dropped, d)
-	}
-	for len(s.files) > 0 && s.size+n > limit {
-		d, err := s.dropOldest()
-		if err != nil {
-			return nil, dropped, err
-		}
-		dropped = append(dropped, d)
-	}
-	return lines, dropped, nil
+	s.measure()
+	return s.size+n <= limit
 }
 
-// newest returns the last whole lines that fit into limit bytes, and the number of the lines before
-// them.
-func newest(lines []byte, limit int64) (fit []byte, rest int) {
-	for int64(len(lines)) > limit {
-		lines = lines[bytes.IndexByte(lines, '\n')+1:]
-		rest++
+// writeParts writes the lines of recs as when_full: drop_oldest has it. It removes the oldest files
+// where there is too little room, and passes over a line that is longer than max_size. It writes no
+// more at once than fills a file: otherwise a later record would take the place of all of these. It
+// returns what was dropped even if it fails.
+func (s *Store) writeParts(lines []byte, recs []record.Rejected) (dropped []drop, err error) {
+	var never drop
+	for len(lines) > 0 && err == nil {
+		n, records := s.part(lines)
+		if int64(n) > int64(s.cfg().MaxSize) { // of one line
+			never.add(&recs[0])
+			never.bytes += int64(n)
+		} else if err = s.makeRoom(int64(n), &dropped); err == nil {
+			err = s.writeTo(lines[:n])
+		}
+		lines, recs = lines[n:], recs[records:]
 	}
-	return lines, rest
+	if never.records > 0 {
+		dropped = append(dropped, never)
+	}
+	return dropped, err
+}
+
+// part returns how many bytes of lines are written next, and how many lines these are: as many as
+// the newest file takes, or a new one if that is full. A line that is longer than that is alone.
+func (s *Store) part(lines []byte) (n, records int) {
+	room := s.fileSize()
+	if s.out != nil && s.end < room {
+		room -= s.end
+	}
+	for n < len(lines) {
+		line := bytes.IndexByte(lines[n:], '\n') + 1
+		if records > 0 && int64(n+line) > room {
+			break
+		}
+		n += line
+		records++
+	}
+	return n, records
+}
+
+// makeRoom removes the oldest files until n bytes more are within max_size, and adds them to dropped.
+func (s *Store) makeRoom(n int64, dropped *[]drop) error {
+	for !s.fits(n) && len(s.files) > 0 {
+		d, err := s.dropOldest()
+		if err != nil {
+			return err
+		}
+		*dropped = append(*dropped, d)
+	}
+	return nil
 }
 
 // dropOldest removes the oldest file and returns how many records that drops. There must be a file,
@@ -107,17 +129,9 @@ func (s *Store) dropOldest() (drop, error) {
 	return d, nil
 }
 
-// tellDropped counts and logs the records that were dropped to make room, and tells OnDrop of them.
-// put are those for which it was made, of which the first may be among them.
-func (s *Store) tellDropped(all []drop, put []record.Rejected) {
+// tellDropped counts and logs the records that were dropped, and tells OnDrop of them.
+func (s *Store) tellDropped(all []drop) {
 	for _, d := range all {
-		if d.name == "" {
-			n := d.records
-			d.records = 0
-			for i := range put[:n] {
-				d.add(&put[i])
-			}
-		}
 		for _, p := range d.ranges {
 			s.o.OnDrop(p.file, p.span, p.records)
 		}

@@ -176,11 +176,11 @@ func (s *Store) Put(recs []record.Rejected) error {
 	}
 	var dropped []drop
 	err = s.disk.Do(s.o.Stall, func() (err error) {
-		dropped, err = s.write(lines)
+		dropped, err = s.write(lines, recs)
 		return err
 	}, func(err error) {
 		s.settle(err, len(recs), int64(len(lines)))
-		s.tellDropped(dropped, recs)
+		s.tellDropped(dropped)
 	})
 	if errors.Is(err, record.ErrStalled) {
 		s.disk.GiveUp()
@@ -189,28 +189,37 @@ func (s *Store) Put(recs []record.Rejected) error {
 }
 
 // write makes room for lines, then appends them and syncs them. It returns what it dropped to make
-// room even if it fails. No other write may run meanwhile.
-func (s *Store) write(lines []byte) (dropped []drop, err error) {
+// room even if it fails. recs are the records of the lines. No other write may run meanwhile.
+func (s *Store) write(lines []byte, recs []record.Rejected) (dropped []drop, err error) {
 	if s.done {
 		return nil, ErrClosed
 	}
 	if err := s.look(); err != nil {
 		return nil, err
 	}
-	if lines, dropped, err = s.makeRoom(lines); err != nil || len(lines) == 0 {
-		return dropped, err
+	if s.cfg().WhenFull == "drop_oldest" {
+		return s.writeParts(lines, recs)
 	}
+	if !s.fits(int64(len(lines))) {
+		return nil, s.errFull(int64(len(lines)))
+	}
+	return nil, s.writeTo(lines)
+}
+
+// writeTo appends lines to the newest file, or to a new one if that is full, durably. There must be
+// room for them, and no other write may run meanwhile.
+func (s *Store) writeTo(lines []byte) error {
 	if s.out != nil && s.end >= s.fileSize() {
 		if err := s.finish(); err != nil {
-			return dropped, err
+			return err
 		}
 	}
 	if s.out == nil {
 		if err := s.begin(); err != nil {
-			return dropped, err
+			return err
 		}
 	}
-	return dropped, s.append(lines)
+	return s.append(lines)
 }
 
 // append writes lines to the end of the newest file and syncs the file, then the folder
