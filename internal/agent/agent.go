@@ -45,6 +45,7 @@ type Agent struct {
 	unread bool // a run --once met files it could not read
 	began  time.Time
 
+	lock       *statedir.Locked
 	disk       durable.FS // which keeps the state
 	spool      *spool.Spool
 	journal    *journal.Journal
@@ -123,6 +124,7 @@ func (a *Agent) lockState() error {
 	return a.untilFree(a.Config.StateDir, statedir.ErrInUse, func() error {
 		lock, err := statedir.Lock(a.Config.StateDir, a.Log)
 		if err == nil {
+			a.lock = lock
 			a.closers = append(a.closers, lock.Close)
 			a.disk = statedir.Disk(a.Config.StateDir)
 		}
@@ -168,7 +170,7 @@ func (a *Agent) openStores() error {
 	case err != nil:
 		return exit.With(exit.Failed, err)
 	}
-	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent, FS: a.disk})
+	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent, FS: a.disk, Owned: a.lock.Again})
 	if err != nil {
 		_ = s.Close() // nothing was written to the spool, so nothing can be lost
 		return exit.With(exit.Failed, err)

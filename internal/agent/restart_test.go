@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/statedir"
 )
 
 const (
@@ -158,6 +160,35 @@ func TestStateIsRemovedWhileRunning(t *testing.T) {
 	if r.err != nil || !strings.Contains(r.log.text(), "file was removed while it was open") {
 		t.Errorf("ends with %v\n%s", r.err, r.log.text())
 	}
+	s.append("logs/a.log", "three\n")
+	s.once(0)
+	s.rows("T", "one", "two", "three")
+}
+
+// TestStateIsAnotherFolder: where state_dir is removed while the agent runs, and another agent has the
+// folder in its place, the one that runs writes nothing to it, and takes it when that has ended.
+func TestStateIsAnotherFolder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\n")
+	s.configure(textInput)
+	r := s.start(false)
+	s.rows("T", "one")
+	s.must(os.RemoveAll(s.path("state")))
+	other, err := statedir.Lock(s.path("state"), slog.New(slog.DiscardHandler))
+	s.must(err)
+	s.append("logs/a.log", "two\n")
+	s.rows("T", "one", "two")
+	r.told(1, "is in use by another agent")
+	if _, err := os.Stat(s.path("state/journal")); err == nil {
+		t.Error("there is a journal in the folder of another agent")
+	}
+	s.must(other.Close())
+	r.told(1, "journal writes succeed again")
+	if _, err := statedir.Lock(s.path("state"), slog.New(slog.DiscardHandler)); !errors.Is(err, statedir.ErrInUse) {
+		t.Errorf("another one gets: %v", err)
+	}
+	r.stop()
 	s.append("logs/a.log", "three\n")
 	s.once(0)
 	s.rows("T", "one", "two", "three")

@@ -346,6 +346,37 @@ func TestRemovedWhileOpen(t *testing.T) {
 	}
 }
 
+// A journal that was removed is not begun anew in a folder that may be of another process.
+func TestRemovedAndOwnedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New("/state")
+		o := testOptions(fs)
+		inUse := errors.New("in use")
+		var owned error
+		o.Owned = func() error { return owned }
+		j, _, err := Open("/state/journal", testConfig, o)
+		must(t, err)
+		must(t, j.Sync())
+		names, err := fs.List("/state/journal")
+		must(t, err)
+		for _, name := range names {
+			fs.Vanish("/state/journal/" + name)
+		}
+		owned = inUse
+		must(t, j.Skip(file1(1), record.Span{End: 10}, markAt(10)))
+		if err := j.Sync(); !errors.Is(err, inUse) || !errors.Is(j.Health(), inUse) {
+			t.Errorf("sync: %v, health: %v", err, j.Health())
+		}
+		if names, err := listSegments(fs, "/state/journal"); err != nil || len(names) > 0 {
+			t.Errorf("there are %v, %v", names, err)
+		}
+		owned = nil
+		time.Sleep(time.Minute)
+		must(t, j.Sync())
+		must(t, j.Close())
+	})
+}
+
 // As long as payloads wait in the spool, a journal that was removed is not begun anew: what it knew
 // of them is gone, and without a journal their files are read again.
 func TestRemovedWithPayloadsInTheSpool(t *testing.T) {

@@ -5,13 +5,13 @@ package statedir
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,10 +26,53 @@ var ErrInUse = errors.New("in use by another agent")
 // lockName is the file in state_dir that says who has it, for people.
 const lockName = "LOCK"
 
+// Locked is a state_dir that belongs to this process, until Close.
+type Locked struct {
+	dir string
+	log *slog.Logger
+
+	mu   sync.Mutex
+	lock durable.Lock
+}
+
 // Lock creates the folder dir, the state_dir, if it is missing, and locks it for this process until
 // the caller closes the result. It fails if another agent has it (ErrInUse) or if other users may write to it.
 // Its errors have exit codes.
-func Lock(dir string, log *slog.Logger) (_ io.Closer, err error) {
+func Lock(dir string, log *slog.Logger) (*Locked, error) {
+	lock, err := lockDir(dir, log)
+	if err != nil {
+		return nil, err
+	}
+	return &Locked{dir: dir, log: log, lock: lock}, nil
+}
+
+// Again makes sure that the folder which has the name of the state_dir now is the one that is locked.
+// If somebody removed or moved that, the folder in its place is made and locked as Lock does it, with
+// the same errors.
+func (l *Locked) Again() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lock.Holds(l.dir) {
+		return nil
+	}
+	lock, err := lockDir(l.dir, l.log)
+	if err != nil {
+		return err
+	}
+	_ = l.lock.Close() // of a folder that nobody finds any more
+	l.lock = lock
+	return nil
+}
+
+// Close ends the lock.
+func (l *Locked) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lock.Close()
+}
+
+// lockDir does what Lock says.
+func lockDir(dir string, log *slog.Logger) (_ durable.Lock, err error) {
 	if err := makeStateDir(filepath.Clean(dir), log); err != nil {
 		return nil, err
 	}
