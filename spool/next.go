@@ -20,6 +20,8 @@ import (
 // tries again later; for instance, the disk does not answer now.
 func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 	to := unique.Make(r)
+	var tooOld expired
+	defer func() { s.tellExpired(r, &tooOld) }()
 	for {
 		s.mu.Lock()
 		if !s.used {
@@ -30,7 +32,7 @@ func (s *Spool) Next(r record.Route) (p *record.Payload, frame record.BatchID) {
 		s.mu.Unlock()
 		switch {
 		case t != nil:
-			if p, again := s.fetch(t); !again {
+			if p, again := s.fetch(t, &tooOld); !again {
 				return p, t.id
 			}
 		case ahead.sh == nil || !s.load(ahead):
@@ -85,8 +87,8 @@ func (s *Spool) Routes() []record.Route {
 // fetch reads t, a payload that was given out, and returns it with its body. If p is nil, again says
 // whether the next payload can be tried: true if t has ended, false if t was returned to wait
 // and the disk has to be tried later. A damaged payload is made again with Options.Rebuild, one that
-// is too old is dropped.
-func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
+// is too old is dropped, and counted in tooOld.
+func (s *Spool) fetch(t *taken, tooOld *expired) (p *record.Payload, again bool) {
 	p, at, err := s.readPatiently(t)
 	for err != nil && s.home(t) != at.sh.g { // it was copied meanwhile
 		p, at, err = s.readPatiently(t)
@@ -123,9 +125,9 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	if age := s.age.now().Sub(time.Unix(0, g.when(&at.slot))); s.cfg().MaxAge > 0 && age > s.cfg().MaxAge.D() {
 		s.finish(t)
 		p.Body = nil
-		s.o.Logger.Warn("payload dropped: it waited in the spool longer than max_age", "database", p.Route.Database,
-			"table", p.Route.Table, "records", p.Records, "elapsed", age,
-			"fix", "raise spool.max_age; with 0s payloads are kept until they are sent")
+		tooOld.payloads++
+		tooOld.records += p.Records
+		tooOld.age = max(tooOld.age, age)
 		s.o.OnDrop(p, record.DropSpoolAge)
 		return nil, true
 	}
@@ -134,6 +136,21 @@ func (s *Spool) fetch(t *taken) (p *record.Payload, again bool) {
 	t.payload = p
 	s.mu.Unlock()
 	return p, false
+}
+
+// expired is what one call of Next has dropped because of max_age.
+type expired struct {
+	payloads, records int
+	age               time.Duration // of the oldest
+}
+
+// tellExpired logs what Next has dropped of a route because of max_age, if anything.
+func (s *Spool) tellExpired(r record.Route, e *expired) {
+	if e.payloads > 0 {
+		s.o.Logger.Warn("payloads dropped: they waited in the spool longer than max_age", "database", r.Database, "table", r.Table,
+			"payloads", e.payloads, "records", e.records, "oldest", e.age.Round(time.Second),
+			"fix", "raise spool.max_age; with 0s payloads are kept until they are sent")
+	}
 }
 
 // setAttempts sets p.Attempt to the number of all attempts for the payload: p, as read from its

@@ -297,6 +297,8 @@ func TestMaxAge(t *testing.T) {
 	wall := handClock{at: time.Unix(5000, 0)}
 	o.Now, o.Elapsed = wall.now, wall.elapsed
 	var dropped []int
+	var logs bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&logs, nil))
 	o.OnDrop = func(p *record.Payload, reason string) {
 		if reason != ledger.SpoolAge || p.Body != nil {
 			t.Errorf("dropped %+v for %q", p, reason)
@@ -310,6 +312,9 @@ func TestMaxAge(t *testing.T) {
 	wall.add(40 * time.Minute)
 	if got := drain(t, s, here); !slices.Equal(got, []int{3, 4, 5}) || !slices.Equal(dropped, []int{1, 2}) {
 		t.Errorf("drained %v, dropped %v, want 3 to 5 and the others", got, dropped)
+	}
+	if text := logs.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "payloads=2 records=") {
+		t.Errorf("told:\n%s want one line for both", text)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestSpoolAge(t *testing.T) {
 	s.until("files written", func() bool { return w.written.Load() > 2_000 })
 	n := w.stop()
 	p := s.run(open + hasty + "spool: {max_age: 3s}\nbatch: {max_size: 64KiB, max_wait: 20ms}\n" + appLogs)
-	const dropped = "payload dropped: it waited in the spool longer than max_age"
+	const dropped = "payloads dropped: they waited in the spool longer than max_age"
 	p.awaitBooks("T", func(a account) bool { return int(a.dropped) == n })
 	told := 0
 	for _, e := range p.entries(dropped) {
