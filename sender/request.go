@@ -247,8 +247,6 @@ func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
 		s.report(delivery.NotQuarantined{P: p, Err: err})
 		return
 	}
-	s.o.Logger.Warn("records were refused and are in quarantine", "database", d.Route.Database, "table", d.Route.Table,
-		"records", d.Records, "activity", ans.ActivityID, "err", &said,
-		"fix", "look at them: kusto-agent quarantine ls --reason refused")
+	s.refusals.add(d.Route, d.Records, ans.ActivityID, &said)
 	s.report(delivery.Quarantined{P: p})
 }

@@ -174,6 +174,8 @@ type Sender struct {
 	writers int                // goroutines that write to the spool
 	onWay   map[record.BatchID]bool
 	changed chan struct{} // closed at the next event; nil: nobody waits
+
+	refusals refusals
 }
 
 // largestPayload is more than any payload has bytes before gzip.
@@ -189,6 +191,8 @@ func New(o Options) *Sender {
 		limits:  make(chan struct{}),
 		rearm:   make(chan struct{}, 1),
 		onWay:   make(map[record.BatchID]bool),
+
+		refusals: refusals{log: o.Logger, routes: make(map[record.Route]*refused)},
 	}
 	s.setClients(o.Clusters)
 	return s
@@ -310,6 +314,7 @@ func (s *Sender) Progress() Progress {
 // these in the journal as begun, or reads them from their files again. A payload whose request was
 // canceled after its body was sent is logged, since it may be stored twice.
 func (s *Sender) Keep() (kept, left int) {
+	s.refusals.flush()
 	s.mu.Lock()
 	before, _ := s.m.Left()
 	s.mu.Unlock()

@@ -556,6 +556,38 @@ func TestOnlyTheRecordAtFaultGoesToQuarantine(t *testing.T) {
 	})
 }
 
+// TestRefusedRecordsAreToldByTheMinute: a table that refuses everything does not fill the log, and what
+// was refused is told in full.
+func TestRefusedRecordsAreToldByTheMinute(t *testing.T) {
+	in(t, func(*kusto.Ingest) kusto.Answer { return refusal(kusto.BadData, 400, "BadRequest_InvalidBlob") }, func(w *world) {
+		told := func(what string, want ...string) {
+			t.Helper()
+			var got []string
+			for line := range strings.Lines(w.logs.String()) {
+				if strings.Contains(line, "records were refused and are in quarantine") {
+					_, rest, _ := strings.Cut(line, "records=")
+					n, _, _ := strings.Cut(rest, " ")
+					got = append(got, n)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: told of %v, want %v", what, got, want)
+			}
+		}
+		w.s.Put(payload("T", "abcdefgh"))
+		time.Sleep(time.Second)
+		told("at once", "1")
+		time.Sleep(refusedEvery)
+		told("a minute later", "1", "7")
+		time.Sleep(2 * refusedEvery)
+		w.s.Put(payload("T", "ijk"))
+		time.Sleep(time.Second)
+		told("after a pause", "1", "7", "1")
+		w.s.Keep()
+		told("at the end", "1", "7", "1", "2")
+	})
+}
+
 // TestNoMessageOfWithheldRecords: where a record has lost its bytes, the service's message
 // about them, which may quote them, is kept neither in quarantine nor in the log.
 func TestNoMessageOfWithheldRecords(t *testing.T) {
