@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 
+	"kusto-agent/internal/config"
 	"kusto-agent/internal/ledger"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/telemetry"
@@ -100,7 +101,7 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 		}
 		err = nil
 	}
-	out := &telemetry.Spool{Bytes: st.Bytes, MaxBytes: int64(a.config().Spool.MaxSize), Payloads: st.Frames, Oldest: st.Oldest}
+	out := &telemetry.Spool{Dir: config.Absolute(a.Config.Spool.Dir), Bytes: st.Bytes, MaxBytes: int64(a.config().Spool.MaxSize), Payloads: st.Frames, Oldest: st.Oldest}
 	if err != nil {
 		out.Error = err.Error()
 	}

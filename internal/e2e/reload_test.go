@@ -428,6 +428,26 @@ func TestReloadOfSettings(t *testing.T) {
 	}
 }
 
+// TestSpoolFolderIsChanged: until the restart that another spool.dir needs, the commands look at the
+// spool that the agent has.
+func TestSpoolFolderIsChanged(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.server.Fail(emulator.Fault{Status: 503})
+	s.write("logs/a.json", joined(jsonRecords(0, 10)))
+	p := s.run(open + hasty + oneJSON)
+	p.awaitBooks("T", func(a account) bool { return a.spooled == 10 })
+	s.write("agent.yaml", open+hasty+"spool: {dir: \"${DIR}/sp\"}\n"+oneJSON)
+	p.signal(syscall.SIGHUP)
+	p.await(1, "configuration reloaded, except for keys that need a restart")
+	if out, _ := s.show(0, "spool", "ls", "--summary", "--config", s.path("agent.yaml")); !strings.Contains(out, "Logs.T") {
+		t.Errorf("spool ls shows\n%s", out)
+	}
+	if out, _ := s.show(0, "audit", "--config", s.path("agent.yaml")); !strings.Contains(out, "in the spool") {
+		t.Errorf("audit says\n%s", out)
+	}
+}
+
 // TestReloadOfSecret: a secret that was wrong is mended in its file, and the hold of
 // the cluster ends with the reload.
 func TestReloadOfSecret(t *testing.T) {

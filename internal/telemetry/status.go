@@ -179,6 +179,7 @@ type Quarantine struct {
 
 // Spool is what waits on disk for the service to come back.
 type Spool struct {
+	Dir      string    `json:"dir"` // its folder, which spool.dir need not be any more since a reload
 	Bytes    int64     `json:"bytes"`
 	MaxBytes int64     `json:"max_bytes"`
 	Payloads int       `json:"payloads"`

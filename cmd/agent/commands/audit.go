@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -76,7 +77,7 @@ func (a *auditing) run(cmd *cobra.Command) error {
 	case a.repair && a.json && !a.yes:
 		return exit.Usagef("--repair with --json asks nobody: give --yes too")
 	}
-	o, err := a.options()
+	o, err := a.options(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -135,8 +136,8 @@ func (a *auditing) known(r *audit.Report) error {
 
 // options returns the options of the audit that follow from the flags and the configuration. It
 // sets a.cfg, unless --state-dir is given: then no configuration is read, and the spool is in that
-// folder.
-func (a *auditing) options() (o audit.Options, err error) {
+// folder if no agent that runs has it elsewhere.
+func (a *auditing) options(ctx context.Context) (o audit.Options, err error) {
 	o.Inputs = a.inputs
 	if a.since != "" {
 		d, err := units.ParseDuration(a.since)
@@ -153,5 +154,9 @@ func (a *auditing) options() (o audit.Options, err error) {
 		a.cfg, o.State, o.Spool = cfg, cfg.StateDir, cfg.Spool.Dir
 		o.Drops = cfg.Spool.WhenFull == "drop_oldest" || cfg.Spool.MaxAge > 0
 	}
-	return o, isFolder(o.State)
+	if err := isFolder(o.State); err != nil {
+		return o, err
+	}
+	o.Spool = spoolFolder(ctx, o.State, o.Spool)
+	return o, nil
 }

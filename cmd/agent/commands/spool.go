@@ -128,7 +128,7 @@ func (k *kept) waiting(cmd *cobra.Command, ids []string) (l *stored.Payloads, di
 	if l, err = k.payloads(cmd, ids); err != nil {
 		return nil, "", err
 	}
-	if dir, err = k.folder(spoolFolder); err == nil && k.cfg != nil {
+	if dir, err = k.folder(func(c *config.Config) string { return spoolFolder(cmd.Context(), c.StateDir, c.Spool.Dir) }); err == nil && k.cfg != nil {
 		l.Ended, err = stored.EndedIn(k.cfg.StateDir)
 	}
 	return l, dir, exit.Reading(err)

@@ -159,7 +159,15 @@ func (k *kept) folder(where func(*config.Config) string) (string, error) {
 	return dir, nil
 }
 
-func spoolFolder(c *config.Config) string      { return c.Spool.Dir }
+// spoolFolder returns the folder of the spool of the agent with this state_dir: if it runs and answers,
+// the one that it has, since another spool.dir holds only after a restart, and else configured.
+func spoolFolder(ctx context.Context, state, configured string) string {
+	if s, err := telemetry.FetchStatus(ctx, state); err == nil && s.Spool != nil && s.Spool.Dir != "" { // "": an earlier version
+		return s.Spool.Dir
+	}
+	return configured
+}
+
 func quarantineFolder(c *config.Config) string { return filepath.Join(c.StateDir, "quarantine") }
 
 // change calls do with the keeper that can change the spool and quarantine: the running agent, over
