@@ -218,6 +218,49 @@ func TestStateIsRemovedInAnOutage(t *testing.T) {
 	}
 }
 
+// TestSpoolFolderIsAnother: a spool.dir that is set in an outage leaves payloads behind, which the log
+// says; they are sent when it is set back. A folder that is moved there is sent from there.
+func TestSpoolFolderIsAnother(t *testing.T) {
+	t.Parallel()
+	const left = "payloads are left in the one before"
+	f := func(name string, move bool) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.write("logs/a.log", "one\ntwo\n")
+			s.configure(brief + hasty + textInput)
+			away := s.server.Fail(emulator.Fault{Status: 503})
+			r := s.start(false)
+			r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+			r.stop()
+			s.idle()
+			away.Remove()
+			s.must(os.Remove(s.path("logs/a.log")))
+			if move {
+				s.must(os.Rename(s.path("state/spool"), s.path("sp")))
+			}
+			s.configure("spool: {dir: \"$DIR/sp\"}\n" + textInput)
+			if move {
+				r = s.once(0)
+			} else {
+				r = s.once(exit.Failed)
+			}
+			if strings.Contains(r.log.text(), left) == move {
+				t.Errorf("logged\n%s", r.log.text())
+			}
+			if !move {
+				s.configure(textInput)
+				if r = s.once(0); strings.Contains(r.log.text(), left) {
+					t.Errorf("set back:\n%s", r.log.text())
+				}
+			}
+			s.rows("T", "one", "two")
+		})
+	}
+	f("left", false)
+	f("moved", true)
+}
+
 // TestRestartWithABatchSpooled: what becomes of a batch in the spool, by what is left of the
 // spool and of its file.
 func TestRestartWithABatchSpooled(t *testing.T) {

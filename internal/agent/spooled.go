@@ -2,6 +2,8 @@ package agent
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/ledger"
@@ -106,6 +108,28 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 		out.Error = err.Error()
 	}
 	return out
+}
+
+// tellLeftBehind logs that payloads lie in the folder that the spool has by default, though spool.dir is
+// another one: as after it was set in an outage. They are not sent from there.
+func (a *Agent) tellLeftBehind() {
+	old := filepath.Join(a.Config.StateDir, "spool")
+	before, err := os.Stat(old)
+	now, err2 := os.Stat(a.Config.Spool.Dir)
+	if err != nil || err2 == nil && os.SameFile(before, now) {
+		return
+	}
+	found := errors.New("found")
+	err = spool.List(old, func(e spool.Entry) error {
+		if e.Payload != nil {
+			return found
+		}
+		return nil
+	})
+	if errors.Is(err, found) {
+		a.Log.Error("spool.dir is another folder than before, and payloads are left in the one before: they are not sent from there, and where their files are gone their records are missing",
+			"folder", old, "fix", "set spool.dir back to this folder until they are sent, or, if they are not wanted, remove it")
+	}
 }
 
 // foreignSpool returns, by cluster URL, how many payloads in the spool are for clusters that no
