@@ -28,6 +28,7 @@ func (noJournal) End(record.BatchID, record.Outcome) error       { return nil }
 func (noJournal) Split(record.BatchID, []*record.Payload) error  { return nil }
 func (noJournal) Unknown(record.BatchID, int) error              { return nil }
 func (noJournal) Replay(record.BatchID, int) error               { return nil }
+func (noJournal) Answered(record.BatchID, int) error             { return nil }
 func (noJournal) EndReplay(record.BatchID, record.Outcome) error { return nil }
 
 type noQuarantine struct{}

@@ -318,6 +318,32 @@ func TestABrokenOffReplayIsNamedWithAFullSpool(t *testing.T) {
 	})
 }
 
+// TestOnlyAnAnswerIsToldAsOne: the journal hears that a spooled payload was not stored if an answer
+// says so, and not if none came that can be trusted, or one was accepted.
+func TestOnlyAnAnswerIsToldAsOne(t *testing.T) {
+	for verdict, told := range map[kusto.Verdict]bool{kusto.Retry: true, kusto.NotSent: true, kusto.Throttled: true, kusto.Hold: true, kusto.Unknown: false} {
+		within(t, nil, roomy, func(w *world) {
+			r := outage(w)
+			w.s.Put(numbered("T", "a"))
+			pass(30 * time.Second)
+			before := w.did()
+			w.mu.Lock()
+			w.answer = func(in *kusto.Ingest) kusto.Answer { return refusal(verdict, 0, "") }
+			w.mu.Unlock()
+			r.on.Store(false)
+			pass(10 * time.Minute)
+			said := strings.TrimPrefix(w.did(), before)
+			if !strings.Contains(said, "replay ") || strings.Contains(said, "answered ") != told {
+				t.Errorf("%v: %s", verdict, said)
+			}
+			w.mu.Lock()
+			w.answer = ok
+			w.mu.Unlock()
+			w.untilEmpty()
+		})
+	}
+}
+
 // Payloads of a cluster that nobody configured are kept and never sent.
 func TestAPayloadForAnUnknownClusterIsKept(t *testing.T) {
 	within(t, ok, roomy, func(w *world) {

@@ -52,6 +52,8 @@ func (s *Sender) request(p *delivery.Payload) {
 	if ans.Verdict == kusto.Unknown {
 		s.o.Metrics.Unknown(d.Records)
 		_ = s.o.Batches.Unknown(d.ID, d.Attempt)
+	} else if ans.Verdict != kusto.Accepted && p.Place == delivery.Spooled {
+		_ = s.o.Replays.Answered(d.ID, d.Attempt)
 	}
 	if ans.UpdatePolicy != "" {
 		s.o.Logger.Warn("rows were stored but an update policy failed: the rows that it adds to its target table are missing", "database", d.Route.Database,

@@ -63,6 +63,8 @@ type Batches interface {
 // spool and how these ended.
 type Replays interface {
 	Replay(id record.BatchID, attempt int) error
+	// Answered notes that the request was answered, and that the payload was not stored by it.
+	Answered(id record.BatchID, attempt int) error
 	EndReplay(id record.BatchID, o record.Outcome) error
 }
 

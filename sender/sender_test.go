@@ -85,6 +85,11 @@ func (w *world) Replay(_ record.BatchID, attempt int) error {
 	return nil
 }
 
+func (w *world) Answered(_ record.BatchID, attempt int) error {
+	w.note("answered %d", attempt)
+	return nil
+}
+
 func (w *world) Unknown(_ record.BatchID, attempt int) error {
 	w.note("unknown %d", attempt)
 	return nil

@@ -29,7 +29,7 @@ func (a *Agent) buildRecovery(held *spool.Recovery, found *journal.Recovery, fre
 		Retry: a.Retry, SpoolHas: a.journal.SpoolHas,
 	})
 	what := recovery.Found{
-		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,
+		Replays: found.Replays, Answered: found.Answered, Ended: found.Ended, Clean: found.Clean, Had: found.Spool, Has: held.Segments,
 		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || found.Holes || fresh, held.Missing },
 	}
 	for i := range found.Begun {

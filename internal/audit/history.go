@@ -250,8 +250,12 @@ func (h *history) take(e *journal.Entry) {
 	case journal.Attempt:
 		h.tried(h.open[e.Batch], e.Attempt)
 	case journal.Replay:
-		if !e.InSnapshot {
-			h.tried(h.resting[e.Batch], e.Attempt)
+		switch b := h.resting[e.Batch]; {
+		case e.InSnapshot:
+		case !e.Answered:
+			h.tried(b, e.Attempt)
+		case b != nil && b.attempt <= e.Attempt:
+			b.tried = false
 		}
 	case journal.Unknown:
 		if b := h.find(e.Batch); b != nil && !b.again {

@@ -80,6 +80,9 @@ func (t *teller) end(n int, how record.Outcome) {
 func (t *teller) replay(n, attempt int) {
 	t.tell(journal.Entry{Kind: journal.Replay, Batch: idOf(n), Attempt: attempt})
 }
+func (t *teller) answered(n, attempt int) {
+	t.tell(journal.Entry{Kind: journal.Replay, Batch: idOf(n), Attempt: attempt, Answered: true})
+}
 func (t *teller) replayEnd(n int, how record.Outcome) {
 	t.tell(journal.Entry{Kind: journal.ReplayEnd, Batch: idOf(n), Outcome: how})
 }
@@ -342,6 +345,27 @@ func TestVerdict(t *testing.T) {
 		w.replay(1, 3)
 		w.replayEnd(1, record.Accepted)
 	}, "accepted[{0 10}], records 10, unknown[{0 10}] killed=accepted")
+	f("killed while it was back in the spool", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		w.replay(1, 2)
+		w.answered(1, 2)
+		w.start()
+		w.replay(1, 3)
+		w.answered(1, 2)
+		w.start()
+		w.replay(1, 4)
+		w.replayEnd(1, record.Accepted)
+	}, "accepted[{0 10}], records 10, unknown[{0 10}] killed=accepted")
+	f("killed while it was back in the spool, and not asked for since", plain, func(w *teller) {
+		w.begin(1, 0, 10)
+		w.end(1, record.Spooled)
+		w.replay(1, 2)
+		w.answered(1, 2)
+		w.start()
+		w.replay(1, 3)
+		w.replayEnd(1, record.Accepted)
+	}, "accepted[{0 10}], records 10")
 	f("what came while a segment was made comes twice", plain, func(w *teller) {
 		for range 2 {
 			w.begin(1, 0, 10)

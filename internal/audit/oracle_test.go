@@ -161,6 +161,10 @@ func compareWithOracle(seed int) error {
 					kind = journal.Replay
 				}
 				tell(journal.Entry{Kind: kind, Batch: idOf(n), Attempt: b.attempt})
+				if inSpool && rnd.IntN(2) == 0 {
+					b.tried = false
+					tell(journal.Entry{Kind: kind, Batch: idOf(n), Attempt: b.attempt, Answered: true})
+				}
 			}
 		case 8:
 			if n, b := pick(rnd.IntN(2) == 0); b != nil && b.attempt > 0 {

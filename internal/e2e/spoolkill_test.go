@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kusto-agent/emulator"
+	"kusto-agent/internal/journal"
 	"kusto-agent/internal/record"
 	"kusto-agent/spool"
 )
@@ -112,6 +114,45 @@ func TestKillsInAnOutage(t *testing.T) {
 	t.Logf("%d files removed, %d ranges named", w.removed, len(named))
 	if left, _ := os.ReadDir(s.path("state/spool/damaged")); len(left) > 0 {
 		t.Errorf("found damaged: %v", left)
+	}
+}
+
+// TestKillBetweenProbes: what lies in the spool, and of which the last request was answered with an
+// error of the service, is not told as perhaps stored after a sudden end.
+func TestKillBetweenProbes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	away := s.server.Fail(emulator.Fault{Status: 503})
+	s.write("logs/t.json", joined(jsonRecords(0, 10)))
+	p := s.run(open + hasty + oneJSON)
+	p.awaitBooks("T", func(a account) bool { return a.spooled == 10 })
+	s.until("a copy of the state in which the last request is answered", func() bool {
+		answered := false
+		err := os.RemoveAll(s.path("left"))
+		for _, dir := range []string{"spool", "journal"} { // in this order: the journal knows of all that the spool has
+			err = errors.Join(err, os.MkdirAll(s.path("left"), 0o700), os.CopyFS(s.path("left/"+dir), os.DirFS(s.path("state/"+dir))))
+		}
+		err = errors.Join(err, journal.History(s.path("left/journal"), func(e *journal.Entry) error {
+			if e.Kind == journal.Replay {
+				answered = e.Answered
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answered
+	})
+	p.kill()
+	away.Remove()
+	p = s.run(strings.Replace(open, "/state\n", "/left\n", 1) + hasty + oneJSON)
+	s.awaitRows("T", 10)
+	p.stop()
+	if all := p.sendsAgain(); len(all) > 0 {
+		t.Errorf("it says that these may be stored twice: %v", all)
+	}
+	if out, _ := s.show(0, "audit", "--config", s.path("agent.yaml")); strings.Contains(out, "perhaps") {
+		t.Errorf("audit says\n%s", out)
 	}
 }
 

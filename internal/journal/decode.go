@@ -73,6 +73,9 @@ func readEntry(r *wire.Reader, e *Entry) {
 		e.Payload, e.HadLens, e.Batch, e.Attempt = &b.Payload, b.HadLens, b.ID, b.Payload.Attempt
 	case Attempt, Replay, Unknown:
 		e.Batch, e.Attempt = r.ID(), r.Small(math.MaxInt32)
+		if e.Kind == Replay && len(r.B) > 0 { // since minor version 4
+			e.Answered = r.Bool()
+		}
 	case End, ReplayEnd:
 		e.Batch = r.ID()
 		e.Outcome = record.Outcome(r.Byte())

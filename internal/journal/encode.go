@@ -31,6 +31,9 @@ func encode(e *Entry) []byte {
 	case Attempt, Replay, Unknown:
 		w.ID(e.Batch)
 		w.Uint(uint64(e.Attempt))
+		if e.Answered { // added later: older versions stop reading before it
+			w.Bool(true)
+		}
 	case End, ReplayEnd:
 		w.ID(e.Batch)
 		w.Byte(byte(e.Outcome))

@@ -25,7 +25,7 @@ const (
 	Forget    Kind = 10 // File
 	Synced    Kind = 11 // all entries before are durable (optional)
 	Stopped   Kind = 12 // a clean stop: nothing follows in this segment (optional)
-	Replay    Kind = 13 // Batch, Attempt: a request for a batch in the spool
+	Replay    Kind = 13 // Batch, Attempt: a request for a batch in the spool; Answered: it was not stored
 	ReplayEnd Kind = 14 // Batch, Outcome: a batch in the spool has ended
 	Unknown   Kind = 15 // Batch, Attempt: no trustworthy answer came for that request (optional)
 	Abandoned Kind = 16 // File, Span: given up before it was read (optional)
@@ -61,6 +61,7 @@ type Entry struct {
 	Mark     record.Mark
 	Batch    record.BatchID
 	Attempt  int
+	Answered bool // of Replay: the answer came, and says that the batch was not stored
 	Outcome  record.Outcome
 	Payload  *record.Payload // Body and Lens nil
 	HadLens  bool            // Payload had a Lens

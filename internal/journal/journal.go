@@ -318,6 +318,13 @@ func (j *Journal) Replay(id record.BatchID, attempt int) error {
 	return j.tell(&Entry{Kind: Replay, Batch: id, Attempt: attempt})
 }
 
+// Answered records that the request of Replay with this number of attempt was answered, and that the
+// batch was not stored by it: after a sudden end it need not be told that it may have been. Answered
+// does not wait for the disk.
+func (j *Journal) Answered(id record.BatchID, attempt int) error {
+	return j.later(&Entry{Kind: Replay, Batch: id, Attempt: attempt, Answered: true})
+}
+
 // EndReplay records how a batch that lies in the spool ended. It is remembered
 // until Removed says that the spool has nothing of it any more.
 func (j *Journal) EndReplay(id record.BatchID, o record.Outcome) error {

@@ -220,6 +220,10 @@ func TestReplaysAreRemembered(t *testing.T) {
 		must(t, j.Replay(batchID(n), n+1))
 	}
 	must(t, j.Replay(batchID(1), 7))
+	must(t, j.Answered(batchID(1), 2)) // of a request before that
+	must(t, j.Answered(batchID(4), 5))
+	must(t, j.Replay(batchID(4), 5)) // as it is repeated in another segment
+	must(t, j.Answered(batchID(2), 3))
 	must(t, j.EndReplay(batchID(2), record.Accepted))
 	must(t, j.EndReplay(batchID(3), record.Quarantined))
 	if pos, _ := j.Position(file1(1)); pos != 40 {
@@ -234,7 +238,8 @@ func TestReplaysAreRemembered(t *testing.T) {
 		j, rec = open2(t, fs)
 		replays := map[record.BatchID]int{batchID(1): 7, batchID(4): 5}
 		ended := map[record.BatchID]record.Outcome{batchID(2): record.Accepted, batchID(3): record.Quarantined}
-		if !reflect.DeepEqual(rec.Replays, replays) || !reflect.DeepEqual(rec.Ended, ended) || len(rec.Begun) > 0 {
+		answered := map[record.BatchID]bool{batchID(4): true}
+		if !reflect.DeepEqual(rec.Replays, replays) || !reflect.DeepEqual(rec.Answered, answered) || !reflect.DeepEqual(rec.Ended, ended) || len(rec.Begun) > 0 {
 			t.Errorf("recovered %+v, want %v and %v", rec, replays, ended)
 		}
 	}

@@ -22,8 +22,10 @@ type Recovery struct {
 	Begun []Begun
 	// Replays are the last attempts of batches that were tried out of the spool
 	// and have not ended, and Ended how others did that may still be there.
-	Replays map[record.BatchID]int
-	Ended   map[record.BatchID]record.Outcome
+	// Answered are those of Replays whose last attempt was answered: it was not stored.
+	Replays  map[record.BatchID]int
+	Answered map[record.BatchID]bool
+	Ended    map[record.BatchID]record.Outcome
 	// Spool are the numbers of the segments that the spool had, as it said last; sorted.
 	Spool []uint64
 	// Holes says that something was unreadable and entries behind it were not: what the
@@ -57,7 +59,12 @@ type recovered struct {
 func (r *recovered) report() *Recovery {
 	out := &Recovery{
 		Problems: r.problems, Clean: r.clean && len(r.problems) == 0,
-		Replays: r.state.replays.plain(), Ended: r.state.ended.plain(), Spool: r.state.spool, Holes: r.holes,
+		Replays: map[record.BatchID]int{}, Answered: map[record.BatchID]bool{}, Ended: r.state.ended.plain(), Spool: r.state.spool, Holes: r.holes,
+	}
+	for id, last := range r.state.replays.plain() {
+		if out.Replays[id] = last.attempt; last.answered {
+			out.Answered[id] = true
+		}
 	}
 	for _, b := range r.state.open() {
 		out.Begun = append(out.Begun, b.Begun)

@@ -83,7 +83,9 @@ func (s *snapshot) write(out func([]durable.Frame) error) error {
 	st := s.j.state
 	st.files.read(func(n name, f *file) { f.entries(n.file(), add) }, pause)
 	if err == nil {
-		st.replays.read(func(id record.BatchID, n *int) { add(&Entry{Kind: Replay, Batch: id, Attempt: *n}) }, pause)
+		st.replays.read(func(id record.BatchID, r *request) {
+			add(&Entry{Kind: Replay, Batch: id, Attempt: r.attempt, Answered: r.answered})
+		}, pause)
 	}
 	if err == nil {
 		st.ended.read(func(id record.BatchID, o *record.Outcome) { add(&Entry{Kind: ReplayEnd, Batch: id, Outcome: *o}) }, pause)

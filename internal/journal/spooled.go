@@ -17,8 +17,8 @@ func (j *Journal) InSpool(want func(record.BatchID) bool) (map[record.BatchID]*r
 		if j.state.ended.get(id) != nil {
 			delete(all, id)
 		}
-		if attempt := j.state.replays.get(id); attempt != nil {
-			tried(p, *attempt)
+		if last := j.state.replays.get(id); last != nil {
+			tried(p, last.attempt)
 		}
 	}
 	return all, err

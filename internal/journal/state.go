@@ -104,16 +104,22 @@ type state struct {
 
 	// Of batches in the spool, whose cover is safe: the last attempt of those
 	// that were tried from there, and how those ended that may still lie there.
-	replays aged[record.BatchID, int]
+	replays aged[record.BatchID, request]
 	ended   aged[record.BatchID, record.Outcome]
 	spool   []uint64 // the numbers of the segments that the spool has; sorted, never changed in place
+}
+
+// request is the last one for a batch in the spool.
+type request struct {
+	attempt  int
+	answered bool // and not stored by it
 }
 
 // newState returns the state of a new journal, in which nothing is known.
 func newState() *state {
 	return &state{
 		inputs: map[string]bool{}, files: newAged[name](file.clone), begun: map[record.BatchID]*open{}, by: map[record.File][]covering{},
-		replays: newAged[record.BatchID, int](nil), ended: newAged[record.BatchID, record.Outcome](nil),
+		replays: newAged[record.BatchID, request](nil), ended: newAged[record.BatchID, record.Outcome](nil),
 	}
 }
 
@@ -168,10 +174,15 @@ func (s *state) apply(e *Entry) (m []moved) {
 		if s.ended.get(e.Batch) != nil {
 			break
 		}
-		if last := s.replays.edit(e.Batch); last != nil {
-			*last = max(*last, e.Attempt)
-		} else {
-			s.replays.set(e.Batch, e.Attempt)
+		last := s.replays.edit(e.Batch)
+		if last == nil {
+			last = s.replays.set(e.Batch, request{})
+		}
+		switch {
+		case e.Attempt > last.attempt:
+			*last = request{e.Attempt, e.Answered}
+		case e.Attempt == last.attempt:
+			last.answered = last.answered || e.Answered
 		}
 	case ReplayEnd:
 		s.replays.remove(e.Batch)

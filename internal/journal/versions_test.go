@@ -142,6 +142,9 @@ func goldenEntries(minor int) (all []Entry) {
 	if minor >= 3 {
 		all = slices.Insert(all, 15, Entry{Kind: Removed, File: file1(1), Span: record.Span{Start: 60, End: 90}, Count: 3})
 	}
+	if minor >= 4 {
+		all = slices.Insert(all, 11, Entry{Kind: Replay, Batch: batchID(3), Attempt: 5, Answered: true})
+	}
 	if minor < 2 {
 		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Kind == SpoolHas || e.Kind == Removed })
 	} else {

@@ -18,7 +18,7 @@ var kind = [4]byte{'j', 'r', 'n', 'l'}
 // The version of the segments written here. A reader accepts any minor one.
 const (
 	major = 1
-	minor = 3 // 1: FileInfo.Old; 2: SpoolHas, and Segments of a snapshot; 3: Count of Removed
+	minor = 4 // 1: FileInfo.Old; 2: SpoolHas, and Segments of a snapshot; 3: Count of Removed; 4: Answered of Replay
 )
 
 // writer is the only one that writes segments. Its fields belong to its

@@ -303,6 +303,7 @@ func (r *Recovery) Watched(j SendJournal) SendJournal { return watched{j, r} }
 type SendJournal interface {
 	Journal
 	Replay(id record.BatchID, attempt int) error
+	Answered(id record.BatchID, attempt int) error
 	Unknown(id record.BatchID, attempt int) error
 }
 

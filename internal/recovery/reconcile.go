@@ -13,12 +13,14 @@ import (
 
 // Found is what spool and journal say at a start.
 type Found struct {
-	Begun   []*record.Payload                 // not ended, oldest first
-	Replays map[record.BatchID]int            // tried out of the spool and not ended: their last attempt
-	Ended   map[record.BatchID]record.Outcome // ended out of the spool: they may still lie there
-	Clean   bool                              // the last run ended in good order
-	Had     []uint64                          // the segments that the spool had, as the journal knows
-	Has     []uint64                          // those of which it has something
+	Begun   []*record.Payload      // not ended, oldest first
+	Replays map[record.BatchID]int // tried out of the spool and not ended: their last attempt
+	// Answered are those of Replays whose last attempt was answered, and not stored.
+	Answered map[record.BatchID]bool
+	Ended    map[record.BatchID]record.Outcome // ended out of the spool: they may still lie there
+	Clean    bool                              // the last run ended in good order
+	Had      []uint64                          // the segments that the spool had, as the journal knows
+	Has      []uint64                          // those of which it has something
 	// Report says, once the spool was gone through, whether it may lack what the journal
 	// says is there, and what it knows itself to lack: ids, and how many records.
 	Report func() (lacks bool, missing []*record.Payload)
@@ -248,6 +250,12 @@ func (s *start) known(p *record.Payload) Known {
 	return Nothing
 }
 
+// inDoubt reports whether a request for a payload of the spool was perhaps under way when the last run
+// came to a sudden end.
+func (s *start) inDoubt(id record.BatchID) bool {
+	return s.Replays[id] > 0 && !s.Answered[id] && !s.Clean
+}
+
 // meet decides about one payload of the spool and writes the decision to the journal. It returns true
 // if the payload is to be sent from the spool; its records are then counted in s.counted. sound says
 // that its body is intact. The log names a payload that may be stored twice.
@@ -258,7 +266,7 @@ func (s *start) meet(p *record.Payload, sound bool) bool {
 		s.there[p.ID] = true
 	}
 	b := s.begun[p.ID]
-	named := replayed && n > 0 && !s.Clean
+	named := replayed && s.inDoubt(p.ID)
 	known := s.known(p)
 	act := JudgeFrame(known, frameOf(sound, s.isHalf(p)))
 	if act.Sends() || known == Over || known == OverBegun {
@@ -419,7 +427,7 @@ func (s *start) findMissing(known []*record.Payload) error {
 			continue
 		}
 		p.Attempt = max(p.Attempt, s.Replays[id])
-		if s.Replays[id] > 0 && !s.Clean {
+		if s.inDoubt(id) {
 			s.logOf(p).Warn(sentAgain)
 		}
 		_ = s.Frames.Replay(id, p.Attempt) // so that the next start notices too that it is missing

@@ -52,7 +52,7 @@ func TestFrames(t *testing.T) {
 			}
 			named := 0
 			lost := !covered && found.Begun == nil && found.Ended == nil // with a power cut goes what was sent of it too
-			if kept && (lost || found.Begun != nil && found.Begun[0].Attempt > 0 || found.Replays != nil && !found.Clean) {
+			if kept && (lost || found.Begun != nil && found.Begun[0].Attempt > 0 || found.Replays != nil && found.Answered == nil && !found.Clean) {
 				named = 1
 			}
 			w.wantLog(sentAgain, named)
@@ -71,6 +71,7 @@ func TestFrames(t *testing.T) {
 	f("safe", Found{}, true, true, true)
 	f("safe and damaged", Found{}, true, false, true)
 	f("tried from the spool, killed", Found{Replays: map[record.BatchID]int{id('x'): 3}}, true, true, true, "attempted x 3")
+	f("tried from the spool, answered, killed", Found{Replays: map[record.BatchID]int{id('x'): 3}, Answered: map[record.BatchID]bool{id('x'): true}}, true, true, true, "attempted x 3")
 	f("tried from the spool, stopped", Found{Replays: map[record.BatchID]int{id('x'): 3}, Clean: true}, true, true, true, "attempted x 3")
 	f("a power cut took its begin", Found{}, false, true, true, "begin x", "end x spooled")
 	f("cut short", Found{}, false, false, false, "end frame x replaced")

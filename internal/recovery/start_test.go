@@ -72,7 +72,7 @@ func start(dir string) (s *stores, err error) {
 		Journal: s.journal, Frames: s.journal, Ranges: s.journal, Spool: s.spool, SpoolHas: s.journal.SpoolHas, Books: s.books, Logger: logger,
 	})
 	what := recovery.Found{
-		Replays: found.Replays, Ended: found.Ended, Clean: found.Clean,
+		Replays: found.Replays, Answered: found.Answered, Ended: found.Ended, Clean: found.Clean,
 		Report: func() (bool, []*record.Payload) { return held.Lost || held.Torn || found.Holes, held.Missing },
 	}
 	for i := range found.Begun {

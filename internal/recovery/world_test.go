@@ -185,8 +185,9 @@ func (w *world) EndReplay(id record.BatchID, o record.Outcome) error {
 	w.tell("end frame %s %v", id, o)
 	return nil
 }
-func (w *world) Unknown(id record.BatchID, n int) error { w.tell("unknown %s %d", id, n); return nil }
-func (w *world) Replay(id record.BatchID, n int) error  { w.tell("replay %s %d", id, n); return nil }
+func (w *world) Unknown(id record.BatchID, n int) error  { w.tell("unknown %s %d", id, n); return nil }
+func (w *world) Answered(id record.BatchID, n int) error { w.tell("answered %s %d", id, n); return nil }
+func (w *world) Replay(id record.BatchID, n int) error   { w.tell("replay %s %d", id, n); return nil }
 func (w *world) Removed(ids []record.BatchID) {
 	var all []string
 	for _, id := range ids {
