@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,8 @@ type Entry struct {
 // List calls fn for each payload in the folder of a spool, oldest first; after the payloads of a
 // segment it calls fn for each range of the segment that cannot be read. It takes no lock, writes
 // nothing and may run beside an open spool; then it may miss payloads that come and go meanwhile.
-// A payload that has ended is listed until its segment is removed; the journal has how it ended.
+// A payload that has ended is listed until its segment is removed; the journal has how it ended. Of
+// several copies of a payload the newest is listed, which is the one that counts.
 // Bodies are not read, see Entry.Load.
 //
 // If fn returns an error, List ends and returns it. Other errors are those of reading, or
@@ -44,12 +46,54 @@ func list(fsys durable.FS, dir string, fn func(Entry) error) error {
 	if err != nil {
 		return fmt.Errorf("list spool %q: %w", dir, err)
 	}
+	newest, err := copied(fsys, dir, files.segments)
+	if err != nil {
+		return fmt.Errorf("list spool %q: %w", dir, err)
+	}
 	for _, g := range files.segments {
-		if err := listSegment(fsys, dir, g.name, fn); err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since
+		err := listSegment(fsys, dir, g.name, func(e Entry) error {
+			if e.Payload != nil {
+				if at, several := newest[e.Payload.ID]; several && at != (copyAt{e.Segment, e.Offset}) {
+					return nil
+				}
+			}
+			return fn(e)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since
 			return err
 		}
 	}
 	return nil
+}
+
+// copyAt is where a copy of a payload lies.
+type copyAt struct {
+	segment string
+	offset  int64
+}
+
+// copied returns the payloads of which these segments have several copies, as after spool replay, each
+// with the newest.
+func copied(fsys durable.FS, dir string, segments []*segment) (map[record.BatchID]copyAt, error) {
+	newest := make(map[record.BatchID]copyAt)
+	seen := make(map[uint64]bool) // by a part of their ids, which are random: one too many in newest does no harm
+	for _, g := range segments {
+		err := listSegment(fsys, dir, g.name, func(e Entry) error {
+			if e.Payload == nil {
+				return nil
+			}
+			some := binary.LittleEndian.Uint64(e.Payload.ID[8:])
+			if seen[some] {
+				newest[e.Payload.ID] = copyAt{e.Segment, e.Offset}
+			}
+			seen[some] = true
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // removed since
+			return nil, err
+		}
+	}
+	return newest, nil
 }
 
 // listSegment calls fn for each payload and each damaged range of one segment. A frame

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,29 @@ func TestReroute(t *testing.T) {
 			t.Errorf("drained %v of the new cluster, want %v", got, want)
 		}
 		must(t, s.Close())
+	}
+}
+
+// TestListHasWhatMovedOnce: a payload of which the copy from before it moved is still there is listed
+// once, for where it goes now.
+func TestListHasWhatMovedOnce(t *testing.T) {
+	disk := faultfs.New("/state")
+	o := testOptions(disk)
+	o.SegmentSize = 1 << 10 // several segments
+	s, _ := openWith(t, testConfig, o)
+	put(t, s, here, 1, 2, 3)
+	put(t, s, dr, 4)
+	if n, err := s.Reroute(to(here), "https://moved", func(p *record.Payload) bool { return p.ReadAt.Unix() != 2 }); n != 2 || err != nil {
+		t.Fatalf("moved %d, %v", n, err)
+	}
+	var got []string
+	must(t, list(disk, dir, func(e Entry) error {
+		got = append(got, fmt.Sprint(e.Payload.ReadAt.Unix(), " ", e.Payload.Route.Cluster))
+		return nil
+	}))
+	slices.Sort(got)
+	if want := []string{"1 https://moved", "2 " + to(here).Cluster, "3 https://moved", "4 " + to(dr).Cluster}; !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
 	}
 }
 

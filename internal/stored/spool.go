@@ -356,7 +356,7 @@ func (l *Payloads) Inspect(dir, id string, first int, why func(record.Route) str
 		case found != nil && found.Payload.ID != e.Payload.ID:
 			return ambiguous(id, []string{found.Payload.ID.String(), e.Payload.ID.String()})
 		default:
-			found = &e // of several copies of a batch the newest, which comes last
+			found = &e
 		}
 		return nil
 	})
