@@ -61,6 +61,8 @@ type Agent struct {
 	started func() // says that the start is over
 	pulse   pulse
 
+	requeues requeues
+
 	closers []func() error // by the first opened; only New, Open and Run add to them
 
 	inForce atomic.Pointer[config.Config]

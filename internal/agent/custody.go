@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"kusto-agent/internal/async"
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/custody"
 	"kusto-agent/internal/endpoint"
@@ -56,6 +57,9 @@ func (a *Agent) Close() error { return a.close() }
 func empty(o Options) *Agent {
 	a := &Agent{Options: o, began: time.Now(), ledger: ledger.New(),
 		services: make(map[string]*endpoint.Endpoint), tokenUsers: make(map[*credential.Tokens]int), durable: make(map[string]bool)}
+	a.requeues.one = make(chan struct{}, 1)
+	a.requeues.going, a.requeues.end = context.WithCancel(context.Background())
+	a.requeues.waiting, a.requeues.cut = context.WithCancel(context.Background())
 	a.inForce.Store(o.Config)
 	return a
 }
@@ -168,10 +172,36 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 	return &custody.Removed{Records: len(done)}, err
 }
 
+// requeues are the requeues of a running agent, one at a time, and how they end with it.
+type requeues struct {
+	one     chan struct{}   // holds one while records are sent again, and for good once the agent stops
+	going   context.Context // ends with the stop: no further request is made
+	waiting context.Context // ends with the time of the stop: the request in flight is broken off
+	end     func()
+	cut     func()
+}
+
+// stop lets no further requests be made, and returns a channel that is closed when what became of the last
+// one is written down. When ending ends, that request is broken off.
+func (r *requeues) stop(ending context.Context) <-chan struct{} {
+	r.end()
+	context.AfterFunc(ending, r.cut)
+	return async.Start(func() { r.one <- struct{}{} }) // ends with the requeue, which the end of ending ends
+}
+
 // Requeue implements custody.Keeper: it sends records in quarantine to the service again, past the
 // sender and its queues, and waits for the answers. Accepted records are counted as restored and as
-// accepted in this run.
+// accepted in this run. When the agent stops, the result says that it was interrupted.
 func (a *Agent) Requeue(ctx context.Context, r custody.Requeue) (*custody.Requeued, error) {
+	select {
+	case a.requeues.one <- struct{}{}:
+		defer func() { <-a.requeues.one }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(a.requeues.going, stop)()
 	again, err := pipeline.NewReshaper(a.config())
 	if err != nil {
 		return nil, err
@@ -208,6 +238,9 @@ func (s *straight) ingest(ctx context.Context, url string, in *kusto.Ingest) kus
 		}
 		s.own[url] = to
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(s.requeues.waiting, stop)()
 	return to.Ingest(ctx, in)
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -11,9 +12,11 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/custody"
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/statedir"
 )
 
@@ -259,6 +262,54 @@ func TestSpoolFolderIsAnother(t *testing.T) {
 	}
 	f("left", false)
 	f("moved", true)
+}
+
+// TestStopInARequeue: a stop waits for the answer to records that a command sends again, within the time
+// that it has, and what became of them is written down.
+func TestStopInARequeue(t *testing.T) {
+	t.Parallel()
+	f := func(name, settings string, answers bool, accepted, marked int) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.write("logs/a.log", "one\n")
+			s.configure(settings + textInput)
+			refuses := s.server.Fail(emulator.Fault{Status: 400})
+			r := s.start(false)
+			r.books("in", func(b ledger.Books) bool { return ledger.Total(b.Quarantined) == 1 })
+			refuses.Remove()
+			hang := s.server.Fail(emulator.Fault{Hang: true, When: emulator.AfterCommit})
+			var out *custody.Requeued
+			var err error
+			asked := async.Start(func() {
+				out, err = r.agent.Requeue(context.Background(), custody.Requeue{Lines: []string{"1:1"}})
+			})
+			s.hits(hang, 1)
+			r.signals <- syscall.SIGTERM
+			r.told(1, "agent is stopping")
+			if answers {
+				hang.Remove()
+			}
+			r.await(r.ended)
+			r.await(asked)
+			hang.Remove()
+			if err != nil || out.Accepted != accepted || out.Unknown != marked || r.err != nil {
+				t.Errorf("requeued %+v, %v; the agent ends with %v", out, err, r.err)
+			}
+			left := 0
+			s.must(quarantine.List(s.path("state/quarantine"), func(e quarantine.Entry) error {
+				if left++; e.Perhaps == "" {
+					t.Errorf("not marked: %+v", e)
+				}
+				return nil
+			}))
+			if _, err := os.Stat(s.path("state/quarantine/requeue.json")); left != marked || !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%d are left, and the note: %v", left, err)
+			}
+		})
+	}
+	f("answered", "", true, 1, 0)
+	f("no answer", brief, false, 0, 1)
 }
 
 // TestRestartWithABatchSpooled: what becomes of a batch in the spool, by what is left of the

@@ -110,6 +110,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	// Only what reads is cancelled; the later stages end when nothing more comes to them.
 	stop.begin()
 	a.stopping()
+	requeued := a.requeues.stop(stop.ending)
 	endChanges()
 	stopTailing()
 	<-trimming
@@ -123,6 +124,7 @@ func (a *Agent) Run(ctx context.Context, signals <-chan os.Signal) (err error) {
 	a.batcher.Close()
 	<-batcher
 	_ = a.sender.Drain(stop.ending) // what is left is kept
+	a.await(stop.ending, "records that a command sends again", requeued)
 	keep()
 	return a.verdict()
 }
