@@ -305,7 +305,7 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 			q.note(line, "unknown", "no answer that can be trusted came for batch "+batch.ID+": "+ans.Err.Error())
 		}
 		q.Logger.Warn("outcome of a requeue is unknown: its records may be stored, they stay in quarantine, and requeuing them again may store them twice", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent), "err", ans.Err,
-			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
+			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else send them again with kusto-agent quarantine requeue --perhaps-stored")
 		return q.stop(exit.Unreachable, "no answer came that can be trusted: "+ans.Err.Error())
 	default:
 		if err := q.Store.End(); err != nil {

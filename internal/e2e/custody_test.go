@@ -212,10 +212,17 @@ func TestAKillDuringARequeueIsNamed(t *testing.T) {
 	if _, err := os.Stat(s.path("state/quarantine/requeue.json")); err == nil {
 		t.Error("the note is still there")
 	}
+	others := len(s.refusedIDs()) - 1
+	if r, words := did[custody.Requeued](s, 1, "quarantine", "requeue", "--all"); r.Accepted != others || !strings.Contains(words, "left out: 1 record that may be stored already") {
+		t.Errorf("all sent again: %+v, %s", r, words)
+	}
+	if r, words := did[custody.Requeued](s, 1, "quarantine", "requeue", "--input", "here"); r.Accepted != 0 || !strings.Contains(words, "left out: 1 record") {
+		t.Errorf("those of an input sent again: %+v, %s", r, words)
+	}
 	if r, _ := did[custody.Requeued](s, 0, "quarantine", "requeue", line); r.Accepted != 1 {
 		t.Errorf("sent again: %+v", r)
 	}
-	s.wantRows("Here", append(seqRecords(40, 5), `{"a":"wont-do 2"}`, `{"a":"wont-do 2"}`))
+	s.wantRows("Here", append(seqRecords(40, 5), `{"a":"wont-do 1"}`, `{"a":"wont-do 2"}`, `{"a":"wont-do 2"}`, `{"a":"wont-do 3"}`))
 	p.stop()
 }
 

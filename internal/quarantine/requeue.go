@@ -207,7 +207,7 @@ func (s *Store) resolve(unlisted error) {
 	if r != nil && len(r.Lines) > 0 {
 		s.o.Logger.Warn("an earlier process ended during a requeue: its records may be stored, they stay in quarantine, and requeuing them again may store them twice",
 			"batch", r.Batch, "database", r.Database, "table", r.Table, "records", len(r.Lines),
-			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else requeue them again")
+			"fix", "look for the records in the table: if they are there, remove them with kusto-agent quarantine rm, else send them again with kusto-agent quarantine requeue --perhaps-stored")
 	}
 	if err != nil {
 		s.sentErr = fmt.Errorf("an interrupted requeue is not settled, the next start tries again: %w", err)

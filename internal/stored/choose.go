@@ -9,13 +9,15 @@ import (
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/quarantine"
+	"kusto-agent/internal/units"
 	"kusto-agent/spool"
 )
 
 // Choice is what a person chose to have changed.
 type Choice struct {
-	IDs  []string
-	Text string // how much it is
+	IDs     []string
+	Text    string // how much it is
+	LeftOut int    // records that may be stored already, with Records.Certain
 }
 
 // shown is how many rows of what was chosen a person sees.
@@ -41,11 +43,16 @@ func (l *Payloads) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 // empty, and otherwise it must not.
 func (l *Records) Choose(dir string, w io.Writer, all bool) (*Choice, error) {
 	l.Out, l.Words = outputTo(w), w
-	return l.choose(all, l.Out, l.Sum, func(take func(id string, show func() error) error) error {
+	c, err := l.choose(all, l.Out, l.Sum, func(take func(id string, show func() error) error) error {
 		return l.Each(dir, func(e *quarantine.Entry) error {
 			return take(e.ID(), func() error { return l.Row(e) })
 		})
 	})
+	if err == nil && l.LeftOut > 0 {
+		c.LeftOut = l.LeftOut
+		_, err = fmt.Fprintf(w, "left out: %s that may be stored already; look whether the table has them: if so, remove them with kusto-agent quarantine rm, else send them by their IDs or with --perhaps-stored\n", units.Counted(l.LeftOut, "record"))
+	}
+	return c, err
 }
 
 // choose returns what each passes to take: the id of an entry, and a function that prints it, which is

@@ -24,11 +24,14 @@ type Records struct {
 	JSON  bool
 	Out   console.Output
 	Words io.Writer // for people
+	// Certain leaves out records that may be stored already (Perhaps), unless their IDs are given.
+	Certain bool
 
 	Count    int
 	Bytes    int64
 	Withheld int // of which no bytes are kept
 	Cut      int // of which only the beginning is kept
+	LeftOut  int // by Certain
 	damaged  int
 	headed   bool
 	found    map[string]bool
@@ -47,6 +50,9 @@ func (l *Records) Each(dir string, fn func(e *quarantine.Entry) error) error {
 			l.damaged++
 			return l.tell("line %d of %s is damaged (%s)\n", e)
 		case !l.Record(&e):
+			return nil
+		case l.Certain && e.Perhaps != "" && len(l.IDs) == 0:
+			l.LeftOut++
 			return nil
 		}
 		l.Count++

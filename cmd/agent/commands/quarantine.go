@@ -121,11 +121,13 @@ func quarantineExportCommand() *cobra.Command {
 
 // sift returns which records in quarantine ids, arguments of the command, and the flags choose to
 // be changed, and shows the first of them on stderr.
-func (k *kept) sift(cmd *cobra.Command, ids []string) (*stored.Choice, error) {
+// If certain is true, records that may be stored already are left out unless ids names them.
+func (k *kept) sift(cmd *cobra.Command, ids []string, certain bool) (*stored.Choice, error) {
 	l, dir, err := k.refused(cmd, ids)
 	if err != nil {
 		return nil, err
 	}
+	l.Certain = certain
 	return l.Choose(dir, cmd.ErrOrStderr(), k.all)
 }
 
@@ -139,7 +141,7 @@ func quarantineRemoveCommand() *cobra.Command {
 			"They are counted as dropped, and audit names their ranges as given up by a person.\n" +
 			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := k.sift(cmd, args)
+			c, err := k.sift(cmd, args, false)
 			return k.remove(cmd, c, err, func(ctx context.Context, keeper custody.Keeper) (*custody.Removed, error) {
 				return keeper.RemoveLines(ctx, custody.RemoveLines{Lines: c.IDs})
 			}, func(r *custody.Removed) string { return units.Counted(r.Records, "record") })
@@ -155,20 +157,26 @@ func quarantineRemoveCommand() *cobra.Command {
 func quarantineRequeueCommand() *cobra.Command {
 	var k kept
 	var to, mapping string
+	var doubtful bool
 	cmd := &cobra.Command{
 		Use:   "requeue [ID…]",
 		Short: "Send records in quarantine again",
 		Long: "Send records in quarantine again, shaped as their inputs are configured now, to their table or another one.\n" +
 			"Only those that the service accepts leave quarantine. One that is refused stays with the new reason; one of which\n" +
-			"no answer came that can be trusted stays too, and is marked, since it may be stored.\n" +
+			"no answer came that can be trusted stays too, and is marked, since it may be stored. It is sent once more only if its\n" +
+			"ID is given, or --perhaps-stored.\n" +
 			"Redacted records can be sent only as they were sent before, and not at all where their bytes are withheld.\n" +
 			"A block of an Avro file that the service refused is sent behind the header of its file; one that the agent rejected is not.\n" +
 			"An agent that runs is asked to do it; the folders of one that does not are locked meanwhile.\n\n" +
 			"The exit code is 1 if a record was not accepted, 69 if the service was out of reach, and 77 if it refused the identity.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := k.sift(cmd, args)
+			c, err := k.sift(cmd, args, !doubtful)
 			if err != nil || len(c.IDs) == 0 {
-				return k.nothing(cmd, err, &custody.Requeued{Batches: []custody.Batch{}, Notes: []custody.Outcome{}})
+				err = k.nothing(cmd, err, &custody.Requeued{Batches: []custody.Batch{}, Notes: []custody.Outcome{}})
+				if err == nil && c.LeftOut > 0 {
+					err = exit.Silently(exit.Failed)
+				}
+				return err
 			}
 			r := custody.Requeue{Lines: c.IDs, Table: to}
 			if cmd.Flags().Changed("mapping") {
@@ -185,7 +193,7 @@ func quarantineRequeueCommand() *cobra.Command {
 				switch {
 				case out.Stopped != "":
 					return exit.With(out.Exit, errors.New(out.Stopped))
-				case out.Refused+out.Unknown+out.Withheld > 0:
+				case out.Refused+out.Unknown+out.Withheld+c.LeftOut > 0:
 					return exit.Silently(exit.Failed)
 				}
 				return nil
@@ -195,6 +203,7 @@ func quarantineRequeueCommand() *cobra.Command {
 	k.changes(cmd)
 	k.chooses(cmd, "records")
 	cmd.Flags().StringVar(&to, "to", "", "send them to this `table` of the same database")
+	cmd.Flags().BoolVar(&doubtful, "perhaps-stored", false, "send those too that may be stored already, and so perhaps twice")
 	cmd.Flags().StringVar(&mapping, "mapping", "", "send them by this `mapping`; empty for none")
 	return cmd
 }
