@@ -40,7 +40,7 @@ type packed struct {
 	how           compressed.Kind
 	handle        string
 	since         time.Time      // unchanged
-	old           bool           // the input had not been seen before, so start_at has a say
+	old           bool           // start_at: end passes over it
 	scan          uint64         // number of the last scan that had it
 	matched       bool           // by the patterns; else it is only looked at for what it may continue
 	barred        bool           // whatever it holds is not to be read
@@ -85,7 +85,13 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}
 	}
-	p.old = p.old || in.isNew
+	switch k := in.byNode.get(st.Node); {
+	case k == nil && in.passesOld(): // the next run has to know it, if this one ends before the file was looked through
+		p.old = true
+		d.noteDoubt(in, record.FileInfo{Path: path, First: path, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size, Done: true, Old: st.Size, Packed: record.Packed{Size: st.Size, Mtime: st.Mtime}})
+	case k != nil && k == in.doubted(st.Node):
+		p.old = k.info.Info().Old > 0 && p.isAs(k)
+	}
 	d.advance(p)
 	err := p.err
 	d.mu.Unlock()

@@ -66,7 +66,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	default:
 		t.begin(r)
 		r.empty, r.old = false, by.upTo.Offset
-		if p.old && in.StartAt == "end" {
+		if p.old {
 			r.old = x.Size
 		} else if is == identity.Own && k != nil {
 			t.tellAlike(p.path, k.info.Info().Path, x.Size)
