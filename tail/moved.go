@@ -2,6 +2,8 @@ package tail
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -257,16 +259,16 @@ func (d *discovery) judgeSibling(gone rotation.Gone, hasName func(string) bool, 
 	if err != nil || gone.Judge(d.factsOf(s, st), hasName) != rotation.Compare {
 		return false
 	}
+	s.st = st
 	f, st, err := inode.Open(s.path)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist) // adopt tells why it cannot be read, and has it asked about again
 	}
 	defer f.Close()
 	facts := d.factsOf(s, st)
 	if facts.Held = rotation.Unread; d.wasRead(s.in, compare.Of(f, st, "")) {
 		facts.Held = rotation.Read
 	}
-	s.st = st
 	return gone.Judge(facts, hasName) == rotation.Take
 }
 

@@ -62,6 +62,27 @@ func TestNotOpenedAtOnce(t *testing.T) {
 		w.look()
 		w.expect("in", "two")
 	})
+	t.Run("rotated after another while the agent was stopped", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.appendTo("a.log", "one\n")
+		w.start()
+		w.expect("in", "one")
+		w.shut()
+		w.rename("a.log", "a.log.2")
+		w.appendTo("a.log", "two\n")
+		w.rename("a.log", "a.log.1")
+		w.appendTo("a.log", "three\n")
+		end := w.shutOut("a.log.1")
+		w.start()
+		w.expect("in", "three")
+		if w.boxed.logged("file cannot be read, will retry", "a.log.1") != 1 {
+			t.Error("it is not told")
+		}
+		end()
+		w.look()
+		w.expect("in", "two")
+	})
 	t.Run("replaced since", func(t *testing.T) {
 		t.Parallel()
 		w, end := notOpenedAtOnce(t)
