@@ -153,7 +153,8 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 		}
 	}
 	defer t.noteIntact(alike) // see compare.Reader
-	now := time.Now().UnixNano()
+	// The clock may have been set back since.
+	waited := time.Since(time.Unix(0, doubt.since)).Abs()
 	late := func(c *candidate, f identity.Facts) bool {
 		switch {
 		case t.o.Once: // there is no other time to ask
@@ -161,7 +162,7 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 		case f.Fate == identity.Changing && (c.turning || !doubt.turn):
 			return false // the reader of the original has to look at it first
 		}
-		return doubt.since > 0 && now-doubt.since >= int64(quiet)
+		return doubt.since > 0 && waited >= quiet
 	}
 	m := likest(alike, late, func(c *candidate) compare.Finding { return c.Compare(s) })
 	if m.is == identity.Own && s.Size > 0 { // an empty file is compared when it grows, see endIfCopy

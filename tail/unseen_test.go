@@ -2,6 +2,7 @@ package tail
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -109,6 +110,36 @@ func TestDoubtedAndKilled(t *testing.T) {
 	if known := w.remembered(); len(known) != 2 {
 		t.Errorf("%d files are known, want 2: %+v", len(known), known)
 	}
+}
+
+// earlier is a journal that was written before the clock was set back by an hour.
+type earlier struct{ positions }
+
+func (j earlier) Files(input string) iter.Seq[State] {
+	return func(yield func(State) bool) {
+		for s := range j.positions.Files(input) {
+			if info := s.Info.Info(); info.Doubted != 0 {
+				info.Doubted += time.Hour.Nanoseconds()
+				s.Info = info.Facts()
+			}
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// A clock that was set back does not have a file wait that may be a copy.
+func TestDoubtedAndClockSetBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().RotateQuiet = units.Duration(time.Hour)
+	lines := w.doubted()
+	w.shut()
+	w.in().RotateQuiet = units.Duration(time.Millisecond)
+	w.journalFor = func(p positions) memory { return earlier{p} }
+	w.start()
+	w.expect("in", append(lines, "one more")...)
 }
 
 // A file that may be a copy and that there was no descriptor to hold open is read too when it is
