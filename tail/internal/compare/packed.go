@@ -3,7 +3,6 @@ package compare
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
@@ -64,21 +63,15 @@ func agreement(x *archive.Facts, p Place, agrees identity.Content) identity.Cont
 	return identity.Differs
 }
 
-// IsNameOf reports whether rotation may have given a file this path: same folder, and a
-// name that begins with the file's name without its extension.
+// IsNameOf reports whether rotation may have given a file this path: same folder, and a name that
+// rotation.IsOf accepts.
 func IsNameOf(path string, info record.FileInfo) bool {
 	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool {
-		return filepath.Dir(path) == filepath.Dir(was) && filepath.Base(path) != filepath.Base(was) && beginsWithStem(path, was)
+		return filepath.Dir(path) == filepath.Dir(was) && filepath.Base(path) != filepath.Base(was) && rotation.IsOf(filepath.Base(path), filepath.Base(was))
 	})
 }
 
 // IsOfStem is IsNameOf for a file that may have been moved to another folder too.
 func IsOfStem(path string, info record.FileInfo) bool {
-	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool { return beginsWithStem(path, was) })
-}
-
-// beginsWithStem reports whether the name at path begins with the name at was without its extension.
-func beginsWithStem(path, was string) bool {
-	stem := rotation.Stem(filepath.Base(was))
-	return stem != "" && strings.HasPrefix(filepath.Base(path), stem)
+	return slices.ContainsFunc(append(info.Paths(), info.First), func(was string) bool { return rotation.IsOf(filepath.Base(path), filepath.Base(was)) })
 }

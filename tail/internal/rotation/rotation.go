@@ -127,6 +127,13 @@ func (g Gone) Names() func(name string) bool {
 // whether all of the file is on the disk.
 var stamped = regexp.MustCompile(`^@[0-9a-f]{24}\.[stu]$`)
 
+// IsOf reports whether a file with this name may be one that was called old, or a copy of that: the name
+// begins with that without its extension, or is one that such a program gives.
+func IsOf(name, old string) bool {
+	stem := Stem(old)
+	return stem != "" && strings.HasPrefix(name, stem) || old == "current" && stamped.MatchString(name)
+}
+
 // isStamped reports whether the file is one that such a program has written, or may be.
 func (g Gone) isStamped() bool {
 	return g.Name == "current" && (g.Now == "" || stamped.MatchString(g.Now))
