@@ -214,7 +214,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 		}
 	}
 	gone := rotation.Gone{
-		Name: old, Born: was.info.Birth,
+		Name: old, Born: was.info.Birth, Deleted: was.deleted,
 		Replaced: was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old),
 	}
 	if path != "" {

@@ -27,6 +27,8 @@ type Gone struct {
 	// Kept says that the file has its name still: its path was a link to it, which leads elsewhere by
 	// now. Others to which the link led have names of the same form.
 	Kept bool
+	// Deleted says that it was deleted while it was read: what is compressed of others was read too.
+	Deleted bool
 }
 
 // Beside is a file in the folder of one that is gone.
@@ -114,6 +116,11 @@ func (g Gone) Names() func(name string) bool {
 		is = alike(g.Name)
 	case g.isStamped():
 		is = stamped.MatchString
+	case g.isOfDate():
+		of, packed := is, alike(g.Name)
+		is = func(name string) bool {
+			return g.Now == "" && of(name) || compressed.IsNamed(name) && compressed.Bare(name) != g.Name && packed(name)
+		}
 	case g.Now != "":
 		is = like(g.Name, g.Now)
 	}
@@ -139,10 +146,16 @@ func (g Gone) isStamped() bool {
 	return g.Name == "current" && (g.Now == "" || stamped.MatchString(g.Now))
 }
 
+// isOfDate reports whether the file had the date in its name, so that there is one for each date, and has
+// no other name now, but that it may be compressed. Those of later dates may be compressed too.
+func (g Gone) isOfDate() bool {
+	return !g.Deleted && (g.Now == "" || compressed.Bare(g.Now) == g.Name) && date.MatchString(g.Name)
+}
+
 // Prefix is what all names begin with that Names returns true for.
 func (g Gone) Prefix() string {
 	switch {
-	case g.Kept:
+	case g.Kept, g.isOfDate():
 		return g.Name[:max(strings.IndexAny(g.Name, "0123456789"), 0)]
 	case g.isStamped():
 		return "@"
@@ -190,9 +203,11 @@ func ofForm(form, but string) func(name string) bool {
 // numbered is what rotation puts behind a name: a number, a date or a time.
 var numbered = regexp.MustCompile(`^[-._]?[0-9][-._:TZ0-9]*$`)
 
-// dated is what rotation puts before an extension: a date or a time. A shorter number may be part of
-// the name of another log, as in app-2.log.
-var dated = regexp.MustCompile(`^[-._]?[0-9](?:[-._:TZ]*[0-9]){7}[-._:TZ0-9]*$`)
+// date is a date or a time in a name. A shorter number may be what distinguishes logs, as in app-2.log.
+var date = regexp.MustCompile(`[0-9](?:[-._:TZ]*[0-9]){7}`)
+
+// dated is what rotation puts before an extension: a date or a time.
+var dated = regexp.MustCompile(`^[-._]?` + date.String() + `[-._:TZ0-9]*$`)
 
 // rotatedFrom returns a function that reports whether rotation may have given a file this name: old
 // with a number after it, or with a date before its extension. The suffix of compression does not

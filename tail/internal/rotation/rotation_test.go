@@ -34,6 +34,13 @@ func TestNames(t *testing.T) {
 	f(Gone{Name: "current", Now: "current.1"}, map[string]bool{"current.2": true, "@40000000692b1b2c0a1b2c3d.s": false})
 	f(Gone{Name: "app-1.log", Now: "app-1.log", Kept: true}, map[string]bool{"app-2.log": true, "app-1.log": false, "app-x.log": false, "web-2.log": false, "app-3.log.gz": true})
 	f(Gone{Name: "app.log", Now: "app.log", Kept: true}, map[string]bool{"app-2.log": false, "app.log.1": false})
+	dates := map[string]bool{"a-2026-11-27.log.gz": true, "a-2026-11-27.log": false, "a-2026-11-26.log.gz": false, "a-2026-11-26.log": false, "a-x-2026-11-27.log.gz": false, "b-2026-11-27.log.gz": false}
+	f(Gone{Name: "a-2026-11-26.log", Now: "a-2026-11-26.log.gz"}, dates)
+	f(Gone{Name: "a-2026-11-26.log"}, dates)
+	f(Gone{Name: "a-2026-11-26.log"}, map[string]bool{"a-2026-11-26.log.1": true, "a-2026-11-26.log.1.gz": true})
+	f(Gone{Name: "a-2026-11-26.log", Deleted: true}, map[string]bool{"a-2026-11-27.log.gz": false, "a-2026-11-26.log.1.gz": true})
+	f(Gone{Name: "a-2026-11-26.log", Now: "a-2026-11-26.log.1"}, map[string]bool{"a-2026-11-27.log.gz": false, "a-2026-11-26.log.2.gz": true})
+	f(Gone{Name: "a-26.log", Now: "a-26.log.gz"}, map[string]bool{"a-27.log.gz": false})
 	f(Gone{Name: "a.log", Replaced: true}, map[string]bool{"a.log.1": true, "a.log": true, "b.log": false})
 }
 
