@@ -145,10 +145,12 @@ func (d *discovery) continues(in *input, k *generation, path string) (st inode.S
 		c = k.candidate(d.scans.no)
 		known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil
 	})
-	if known || c.reader != nil || c.Mark == 0 || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+	unread := c.Position == 0 && len(c.Ahead) == 0 && c.Info.Head.Len > 0 // then nothing but its beginning tells a copy
+	if known || c.reader != nil || c.Mark == 0 && !unread || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, false
 	}
-	return st, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
+	x := c.Compare(compare.Of(f, st, "")).Facts
+	return st, identity.Judge(x) == identity.Continuation || unread && x.Node == identity.Older
 }
 
 // A file can be made and rotated away between two looks, or while nobody looks, to

@@ -212,10 +212,8 @@ func (w *worker) turn(r *reader) (after, error) {
 	if w.job.moved {
 		r.registered, w.job.moved = false, false
 	}
-	if !r.registered { // before it is read, and empty files too: it may be moved while nobody looks
-		if err := w.register(r); err != nil {
-			return idle, err
-		}
+	if err := w.register(r); err != nil { // before it is read, and empty files too: it may be moved while nobody looks
+		return idle, err
 	}
 	if r.z != nil && r.Offset() < st.Size && !w.t.mayUnpack(r) {
 		return parked, nil
@@ -321,38 +319,47 @@ func (w *worker) reopen(r *reader) error {
 	return nil
 }
 
-// rewritten reports whether the bytes before the offset have changed. Reading notices that
-// by itself; this is for turns that do not read.
+// rewritten reports whether the bytes before the offset have changed, or the beginning of a file of which
+// nothing was read. Reading notices that by itself; this is for turns that do not read.
 func (r *reader) rewritten() bool {
-	if r.Mark() == 0 || r.mtime == r.checked {
+	if r.mtime == r.checked {
 		return false
 	}
-	m, err := fingerprint.MarkAt(r.src(), r.Offset())
+	other, err := false, error(nil)
+	switch {
+	case r.Mark() != 0:
+		var m record.Mark
+		m, err = fingerprint.MarkAt(r.src(), r.Offset())
+		other = m != r.Mark()
+	case r.Offset() == 0 && r.z == nil:
+		var h record.Head
+		h, err = fingerprint.HeadOfLen(r.src(), r.info.Head.Len)
+		other = h != r.info.Head
+	}
 	if err != nil {
 		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	r.checked = r.mtime
-	return m != r.Mark()
+	return other
 }
 
 // otherBefore reports whether the bytes that were read of a file have changed; see cursor.IsRewritten.
 // Those of a compressed file were compared before it was read.
 func (r *reader) otherBefore() bool { return r.z == nil && r.IsRewritten(r.f, r.info.Head) }
 
-// noteBeginning has the file registered again if data, read at offset 0, is not the known
-// beginning: it was rewritten since it was found.
-func (r *reader) noteBeginning(data []byte) {
+// beginsOtherwise reports whether data, read at offset 0, is not the known beginning: the file was
+// rewritten since it was found.
+func (r *reader) beginsOtherwise(data []byte) bool {
 	was := r.info.Head
 	if r.Offset() > 0 || r.z != nil || len(r.Skips) > 0 || was.Len == 0 {
-		return
+		return false
 	}
 	var from io.ReaderAt = bytes.NewReader(data)
 	if len(data) < was.Len {
 		from = r.src()
 	}
-	if h, err := fingerprint.HeadOfLen(from, was.Len); err != nil || h != was {
-		r.info.Head, r.headed, r.registered = record.Head{}, 0, false
-	}
+	h, err := fingerprint.HeadOfLen(from, was.Len)
+	return err == nil && h != was || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // read reads from the offset to the end of the file, of the payload, or to the
@@ -478,7 +485,9 @@ func (w *worker) buffer(n int) []byte {
 // frame finds the whole records in buf and delivers them. The first MarkLen bytes are those before
 // the offset, for fingerprints. last says that nothing follows buf in the file.
 func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
-	r.noteBeginning(buf[record.MarkLen:])
+	if r.beginsOtherwise(buf[record.MarkLen:]) {
+		return w.changed(r, "content changed before it was read")
+	}
 	touched := false // the bytes of buf were moved about
 	border, _ := scan.Border()
 	cut := last && len(buf) > record.MarkLen && !bytes.HasSuffix(buf, border) && r.in.OfLines()
