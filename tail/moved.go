@@ -85,50 +85,68 @@ type unfinished struct {
 }
 
 // unreadOf returns the files of an input that no reader has and no earlier run has read to their
-// end.
+// end. Of those that were truncated since it has copies looked for.
 func (d *discovery) unreadOf(in *input) (all []unfinished) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k := range in.known.All() {
-		if k.reader == nil && !k.info.Info().Done && in.byNode.get(k.node()) == k {
-			all = append(all, unfinished{generation: k, info: k.info.Info()})
+		switch info := k.info.Info(); {
+		case k.reader != nil || info.Done:
+		case in.byNode.get(k.node()) == k:
+			all = append(all, unfinished{generation: k, info: info})
+		case k.position < info.Size && info.Packed.Size == 0 && k.truncated.IsZero():
+			k.own().left = compare.Departure{At: time.Now().UnixNano(), Unseen: true}
+			in.truncated, in.lost = append(in.truncated, k), append(in.lost, k)
 		}
 	}
 	return all
 }
 
 // findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
-// lines that were written after the last read. Of several that begin alike, such as those of earlier
-// truncations, the one that was changed last is the copy.
+// lines that were written after the last read, and then beside each for copies from later truncations.
 func (d *discovery) findCopies(in *input) {
-	lost := take(d.Tailer, &in.truncated)
-	for _, k := range lost {
+	var found []rotated
+	for _, k := range take(d.Tailer, &in.truncated) {
 		var info record.FileInfo
 		d.locked(func() { info = k.info.Info() })
-		var last struct {
-			path string
-			inode.Status
+		path, born := d.copyOf(in, k, info)
+		if path == "" {
+			continue
 		}
-		for _, path := range info.Paths() {
-			dir, _ := filepath.Split(path)
-			entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
-			for _, e := range entries {
-				path := dir + e.Name()
-				if !e.Type().IsRegular() || !compare.IsNameOf(path, info) || in.Excludes(path) || d.isOfAnother(in, path) {
-					continue
-				}
-				if st, is := d.continues(in, k, path); is && st.Ctime > last.Ctime {
-					last.path, last.Status = path, st
-				}
+		d.adopt(in, path, info.First)
+		d.locked(func() {
+			if k.reader == nil && k.position == 0 { // the copy is read as a file of its own
+				d.settle(k)
 			}
+		})
+		if info.Birth = born; born > 0 {
+			found = append(found, rotated{info: info, at: path})
 		}
-		if last.path != "" {
-			d.adopt(in, last.path, info.First)
-			if info.Birth = last.Birth; info.Birth > 0 {
-				d.findSiblings(in, finder.NewLook(), rotated{info: info}, last.path) // copies from later truncations
+	}
+	for _, was := range found {
+		d.findSiblings(in, finder.NewLook(), was, was.at)
+	}
+}
+
+// copyOf returns a copy of the truncated generation k, with the facts info, which is not known yet, and
+// when it was made. Of several that begin alike, such as those of earlier truncations, the one that was
+// changed last is the copy. Empty: there is none.
+func (d *discovery) copyOf(in *input, k *generation, info record.FileInfo) (last string, born int64) {
+	var changed int64
+	for _, path := range info.Paths() {
+		dir, _ := filepath.Split(path)
+		entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
+		for _, e := range entries {
+			path := dir + e.Name()
+			if !e.Type().IsRegular() || !compare.IsNameOf(path, info) || in.Excludes(path) || d.isOfAnother(in, path) {
+				continue
+			}
+			if st, is := d.continues(in, k, path); is && st.Ctime > changed {
+				last, born, changed = path, st.Birth, st.Ctime
 			}
 		}
 	}
+	return last, born
 }
 
 // continues reports whether the file at path, which is not known yet, is a copy of the generation k,

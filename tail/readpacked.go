@@ -157,6 +157,12 @@ func (t *Tailer) loseBarred(p *packed, k *generation) {
 			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
 			"fix", "compress files later (delaycompress), or let the input read compressed files")
 	}
+	t.settle(k)
+}
+
+// settle notes that nothing more is to be read of a generation. The caller holds mu, and no reader has it.
+func (t *Tailer) settle(k *generation) {
+	info := k.info.Info()
 	info.Done = true
 	k.info = info.Facts()
 	t.rememberSoon(k.file(), k.info)

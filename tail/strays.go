@@ -125,5 +125,8 @@ func (d *discovery) tellLost(in *input) {
 		d.abandoned(k.file(), k.position, left)
 		d.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
+		if !in.byNode.has(k) { // its file was truncated, and the next run need not look for copies again
+			d.settle(k)
+		}
 	}
 }
