@@ -147,7 +147,7 @@ const enoughAlike = 64 << 10
 // equal, its name matches, or k was truncated just now. Differs: the sizes show that it is none.
 // Little: that proves nothing, because fewer bytes are equal, or because nobody saw the file of k
 // come to its end and the name of p is another one, other files begin like k too, or the content of
-// p is of later than k.
+// p is of later than k. Unknown: k has to be read on first.
 func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
 	switch {
@@ -162,6 +162,8 @@ func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 		return identity.Differs // k was read to its end, so a copy would have the same size
 	case time.Since(k.truncated) < compare.FreshCopy || compare.IsNameOf(p.path, k.info.Info()):
 		return identity.Holds
+	case k.reader != nil && !k.reader.atEnd:
+		return identity.Unknown // until more of it is read
 	}
 	return identity.Little
 }
