@@ -146,8 +146,11 @@ func (w *worker) register(r *reader) error {
 	} else if head, err = fingerprint.HeadOf(r.src(), r.size); err != nil {
 		return err
 	}
-	if r.otherBefore() { // the file was rewritten: the old head is kept, for this is noticed by it
-		head = r.info.Head
+	switch is, err := r.otherBefore(); {
+	case err != nil:
+		return err
+	case is:
+		head = r.info.Head // the file was rewritten: the old head is kept, for this is noticed by it
 	}
 	real := r.info.Real // the path with links resolved, if it is in another folder
 	if of := w.jobFor(r); !of.life.IsOutside() && of.path != r.info.Path {

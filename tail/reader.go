@@ -325,41 +325,34 @@ func (r *reader) rewritten() bool {
 	if r.mtime == r.checked {
 		return false
 	}
-	other, err := false, error(nil)
-	switch {
-	case r.Mark() != 0:
-		var m record.Mark
-		m, err = fingerprint.MarkAt(r.src(), r.Offset())
-		other = m != r.Mark()
-	case r.Offset() == 0 && r.z == nil:
-		var h record.Head
-		h, err = fingerprint.HeadOfLen(r.src(), r.info.Head.Len)
-		other = h != r.info.Head
+	is, err := r.otherBefore()
+	if err == nil && !is {
+		r.checked = r.mtime
 	}
-	if err != nil {
-		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	}
-	r.checked = r.mtime
-	return other
+	return is
 }
 
 // otherBefore reports whether the bytes that were read of a file have changed; see cursor.IsRewritten.
 // Those of a compressed file were compared before it was read.
-func (r *reader) otherBefore() bool { return r.z == nil && r.IsRewritten(r.f, r.info.Head) }
+func (r *reader) otherBefore() (bool, error) {
+	if r.z != nil {
+		return false, nil
+	}
+	return r.IsRewritten(r.f, r.info.Head)
+}
 
 // beginsOtherwise reports whether data, read at offset 0, is not the known beginning: the file was
 // rewritten since it was found.
 func (r *reader) beginsOtherwise(data []byte) bool {
-	was := r.info.Head
-	if r.Offset() > 0 || r.z != nil || len(r.Skips) > 0 || was.Len == 0 {
+	if r.Offset() > 0 || r.z != nil || len(r.Skips) > 0 || r.info.Head.Len == 0 {
 		return false
 	}
 	var from io.ReaderAt = bytes.NewReader(data)
-	if len(data) < was.Len {
-		from = r.src()
+	if len(data) < r.info.Head.Len {
+		from = r.f
 	}
-	h, err := fingerprint.HeadOfLen(from, was.Len)
-	return err == nil && h != was || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	is, _ := r.IsRewritten(from, r.info.Head) // an error comes again at the next read
+	return is
 }
 
 // read reads from the offset to the end of the file, of the payload, or to the

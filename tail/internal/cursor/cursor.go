@@ -82,7 +82,7 @@ var ErrChanged = errors.New("content changed")
 // SkipDone moves the cursor over ranges at its offset that need no reading, in the content f.
 // isRewritten tells whether what lies before the offset has changed. The error is ErrChanged if f does
 // not have the bytes of these ranges any more, or one of reading.
-func (c *Cursor) SkipDone(f io.ReaderAt, isRewritten func() bool) error {
+func (c *Cursor) SkipDone(f io.ReaderAt, isRewritten func() (bool, error)) error {
 	for len(c.Skips) > 0 && c.offset >= c.Skips[0].Start {
 		if end := c.Skips[0].End; end > c.offset {
 			mark, err := fingerprint.MarkAt(f, end)
@@ -91,8 +91,14 @@ func (c *Cursor) SkipDone(f io.ReaderAt, isRewritten func() bool) error {
 				return ErrChanged
 			case err != nil:
 				return err
-			case c.Skips[0].Mark != 0 && mark != c.Skips[0].Mark, isRewritten():
-				return ErrChanged // isRewritten is asked last, or mark could be of content that came after it
+			case c.Skips[0].Mark != 0 && mark != c.Skips[0].Mark:
+				return ErrChanged
+			}
+			switch is, err := isRewritten(); { // asked last, or mark could be of content that came after it
+			case err != nil:
+				return err
+			case is:
+				return ErrChanged
 			}
 			c.Advance(end, mark)
 		}
@@ -101,12 +107,21 @@ func (c *Cursor) SkipDone(f io.ReaderAt, isRewritten func() bool) error {
 	return nil
 }
 
-// IsRewritten reports whether the bytes before the offset, or, if no hash of them is known, at the
-// beginning of the file f have changed. head is that of the file when it was found.
-func (c *Cursor) IsRewritten(f io.ReaderAt, head record.Head) bool {
+// IsRewritten reports whether the bytes before the offset, or, if no hash of them is known, the
+// beginning of the file f have changed, or f ends before that. head is that of the file when it was
+// found. The error is one of reading.
+func (c *Cursor) IsRewritten(f io.ReaderAt, head record.Head) (is bool, err error) {
 	if c.mark != 0 {
-		m, err := fingerprint.MarkAt(f, c.offset)
-		return err == nil && m != c.mark
+		var m record.Mark
+		m, err = fingerprint.MarkAt(f, c.offset)
+		is = m != c.mark
+	} else {
+		var h record.Head
+		h, err = fingerprint.HeadOfLen(f, head.Len)
+		is = h != head
 	}
-	return head.Len > 0 && !fingerprint.BeginsAs(f, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return true, nil
+	}
+	return is && err == nil, err
 }

@@ -33,7 +33,7 @@ func TestSkipsOfAnotherContent(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := strings.NewReader(now)
-			if err := c.SkipDone(f, func() bool { return c.IsRewritten(f, head) }); !errors.Is(err, want) {
+			if err := c.SkipDone(f, func() (bool, error) { return c.IsRewritten(f, head) }); !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 			if want == nil && (c.Offset() != 40 || c.Mark() != mark(now, 40)) || want != nil && c.Offset() != offset {
