@@ -153,3 +153,9 @@ type Seen = look.Seen
 func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
 	return look.At(inputs, finder.NewOwn(avoid, mine))
 }
+
+// Rotated see look.Rotated.
+type Rotated = look.Rotated
+
+// Overlaps see look.Overlaps.
+func Overlaps(inputs []Input, seen []Seen) ([]Rotated, error) { return look.Overlaps(inputs, seen) }

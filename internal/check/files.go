@@ -44,6 +44,12 @@ func (r *run) files(context.Context) {
 	for i := range r.cfg.Inputs {
 		r.filesOf(&r.cfg.Inputs[i], seen)
 	}
+	overlaps, _ := tail.Overlaps(r.cfg.Tails(), seen) // Look has compiled them
+	for _, o := range overlaps {
+		r.add(Finding{ID: "files.copies", Severity: Warning, Input: o.By, Where: o.Copy,
+			What: fmt.Sprintf("this input reads what rotation may make of %s, a file of the input %s: what copytruncate copies or a rotation compresses is then sent twice", o.Path, o.Input),
+			Fix:  "give the patterns of both to one input, or leave the rotated names out: files that are renamed are read to their end without them"})
+	}
 }
 
 // handed adds findings on the configuration files and on the secret and certificate files that they

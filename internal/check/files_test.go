@@ -97,3 +97,26 @@ func TestNamedFiles(t *testing.T) {
 	well(far + "auth: {method: token_file, token_file: good.token}")
 	well(far + "auth: {tenant: t, client_id: c, client_secret_file: good.token}")
 }
+
+// Two inputs of one route of which the second reads what rotation makes of the files of the first are a
+// warning, with what to do.
+func TestInputOfCopies(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "agent.yaml")
+	for name, text := range map[string]string{
+		"app.csv":    "1\n",
+		"agent.yaml": "cluster: http://127.0.0.1:1\nauth: {method: none}\ndatabase: D\nstate_dir: " + dir + "/state\nspool: {max_size: 1MiB, min_free: 0}\ninputs:\n- {name: app, paths: [" + dir + "/*.csv], table: T}\n- {name: old, paths: [" + dir + "/*.csv.*], format: csv, table: T}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Run(t.Context(), Options{Path: path, Offline: true, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found = slices.DeleteFunc(found, func(f Finding) bool { return f.ID != "files.copies" })
+	if len(found) != 1 || found[0].Severity != Warning || found[0].Input != "old" || found[0].Where != dir+"/app.csv.1" || found[0].Fix == "" {
+		t.Errorf("found %+v", found)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
@@ -50,6 +51,47 @@ func At(inputs []settings.Input, own *finder.Own) (seen []Seen, folders int, err
 		}
 	}
 	return x.seen, len(x.walk.Passed), nil
+}
+
+// Rotated is a file of one input and a path that rotation may give it or a copy of it, which another
+// input of the same route matches and the first one does not.
+type Rotated struct {
+	Input, Path string
+	By, Copy    string
+}
+
+// rotations are what is often put behind the name of a file by its rotation.
+var rotations = []string{".1", ".1.gz", "-20270101", "-20270101.gz"}
+
+// Overlaps returns one example for each two inputs of which the second reads what rotation makes of files
+// of the first, out of those that were seen: a copy, as copytruncate and compression make it, is then sent
+// twice, since each input knows only what it has read itself.
+func Overlaps(inputs []settings.Input, seen []Seen) (all []Rotated, err error) {
+	compiled := make(map[string]*settings.Compiled)
+	for _, i := range inputs {
+		if compiled[i.Name], err = settings.Compile(i); err != nil {
+			return nil, err
+		}
+	}
+	type pair struct{ of, by string }
+	told := make(map[pair]bool)
+	for _, s := range seen {
+		of := compiled[s.Input]
+		if s.Err != nil || of == nil {
+			continue
+		}
+		for _, i := range inputs {
+			by := compiled[i.Name]
+			for _, ending := range rotations {
+				copied, p := s.Path+ending, pair{of.Name, by.Name}
+				if by != of && by.Route == of.Route && !told[p] && by.Reads(copied) && !of.Reads(copied) && (by.Compressed != "never" || !compressed.IsNamed(copied)) {
+					told[p] = true
+					all = append(all, Rotated{of.Name, s.Path, by.Name, copied})
+				}
+			}
+		}
+	}
+	return all, nil
 }
 
 // onRoute is a file on a route.

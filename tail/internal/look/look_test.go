@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"kusto-agent/internal/record"
@@ -65,4 +66,33 @@ func TestAt(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("and %v", got)
 	}
+}
+
+// An input that reads what rotation makes of the files of another one of its route is named once.
+func TestOverlaps(t *testing.T) {
+	route, other := record.Route{Table: "T"}, record.Route{Table: "U"}
+	input := func(name string, to record.Route, never bool, paths ...string) settings.Input {
+		in := settings.Input{InputConfig: settings.DefaultInputConfig(), Route: to}
+		in.Name, in.Paths = name, paths
+		if never {
+			in.Compressed = "never"
+		}
+		return in
+	}
+	seen := []Seen{{Input: "app", Path: "/logs/a.log"}, {Input: "app", Path: "/logs/b.log"}, {Input: "app", Path: "/logs/c.log", Err: os.ErrPermission}}
+	f := func(name string, by settings.Input, want ...Rotated) {
+		t.Helper()
+		got, err := Overlaps([]settings.Input{input("app", route, false, "/logs/*.log"), by}, seen)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
+		}
+	}
+	f("rotated by number", input("old", route, false, "/logs/*.log.*"), Rotated{"app", "/logs/a.log", "old", "/logs/a.log.1"})
+	f("compressed alone", input("old", route, false, "/logs/*.gz"), Rotated{"app", "/logs/a.log", "old", "/logs/a.log.1.gz"})
+	f("compressed, and not read", input("old", route, true, "/logs/*.gz"))
+	f("by date", input("old", route, false, "/logs/b.log-*"), Rotated{"app", "/logs/b.log", "old", "/logs/b.log-20270101"})
+	f("another route", input("old", other, false, "/logs/*.log.*"))
+	f("other files", input("old", route, false, "/logs/*.txt"))
+	f("what the first input reads too", input("old", route, false, "/logs/a.log"))
+	f("a file that cannot be read", input("old", route, false, "/logs/c.log.*"))
 }
