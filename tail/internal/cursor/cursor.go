@@ -68,10 +68,11 @@ func (c *Cursor) IsOpen(size int64) bool {
 }
 
 // End returns the offset at which reading ends for now: the size of the file, or the start of the NUL
-// bytes at its end, in whose place something may still be written.
+// bytes at its end, in whose place something may still be written. It is never beyond the size, which
+// may be less now than when the NULs were found.
 func (c *Cursor) End(size int64) int64 {
 	if c.NULs.ToEnd(size) {
-		return c.NULs.From
+		return min(c.NULs.From, size)
 	}
 	return size
 }

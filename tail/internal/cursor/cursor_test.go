@@ -61,7 +61,7 @@ func TestAdvanceForgets(t *testing.T) {
 	}
 	c.Long = Long{At: 35}
 	c.NULs = holes.Stretch{From: 40, At: 50}
-	if c.IsOpen(40) || c.End(50) != 40 || c.End(60) != 60 {
+	if c.IsOpen(40) || c.End(50) != 40 || c.End(60) != 60 || c.End(30) != 30 {
 		t.Errorf("a long record before NULs: %+v", c)
 	}
 	c.Advance(40, 2)
