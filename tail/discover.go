@@ -89,7 +89,7 @@ func (d *discovery) rescan() {
 			unread = d.unreadOf(in) // before others are taken for what they hold
 			d.meetMoved(in, unread)
 		}
-		in.renewed = nil
+		in.renewed, in.paths = nil, nil
 		d.tellMatched(in, d.meetMatches(in, w))
 		d.noteSeen(in)
 		d.askAgain(in)

@@ -45,6 +45,7 @@ type files struct {
 	heads   heads
 	suspect map[inode.Node]suspicion
 	renewed map[inode.Node]*reader // in this scan, see readyCopiedUp; nil: not looked for
+	paths   map[string]bool        // of known files, as of this scan; nil: not asked for
 
 	unopened map[inode.Node]unopened // by the last scan
 	folders  finder.Folders

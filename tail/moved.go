@@ -246,6 +246,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	if !was.since.IsZero() {
 		gone.Seen = was.since.UnixNano()
 	}
+	gone.Lacks = d.lacks(in, was.info, dir, gone.Replaced)
 	var found []sibling
 	hasName := gone.Names()
 	for _, e := range w.Beginning(filepath.Clean(dir), gone.Prefix()) {
@@ -263,6 +264,33 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 		}
 		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 	}
+}
+
+// lacks returns rotation.Gone.Lacks for a file beside which is looked in the folder dir. replaced says that
+// a link led to it: then no pattern matches the names of others to which that led.
+func (d *discovery) lacks(in *input, info record.FileInfo, dir string, replaced bool) func(name string) bool {
+	home, _ := filepath.Split(info.First)
+	return func(name string) bool {
+		if !replaced && !in.Reads(home+name) {
+			return false
+		}
+		if in.paths == nil {
+			d.locked(func() { in.paths = in.knownPaths() })
+		}
+		return !in.paths[home+name] && !in.paths[dir+name]
+	}
+}
+
+// knownPaths returns the paths of all files that are remembered. The caller holds mu.
+func (in *input) knownPaths() map[string]bool {
+	all := make(map[string]bool)
+	for k := range in.known.All() {
+		info := k.info.Info()
+		for _, path := range append(info.Paths(), info.First) {
+			all[path] = true
+		}
+	}
+	return all
 }
 
 // sibling is a file beside one that is gone.

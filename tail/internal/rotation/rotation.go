@@ -29,6 +29,9 @@ type Gone struct {
 	Kept bool
 	// Deleted says that it was deleted while it was read: what is compressed of others was read too.
 	Deleted bool
+	// Lacks reports whether a file of this name would have been read where the gone one was, and none
+	// is known. Nil: that is said of all.
+	Lacks func(name string) bool
 }
 
 // Beside is a file in the folder of one that is gone.
@@ -119,7 +122,8 @@ func (g Gone) Names() func(name string) bool {
 	case g.isOfDate():
 		of, packed := is, alike(g.Name)
 		is = func(name string) bool {
-			return g.Now == "" && of(name) || compressed.IsNamed(name) && compressed.Bare(name) != g.Name && packed(name)
+			bare := compressed.Bare(name)
+			return g.Now == "" && of(name) || bare != name && bare != g.Name && packed(name) && (g.Lacks == nil || g.Lacks(bare))
 		}
 	case g.Now != "":
 		is = like(g.Name, g.Now)

@@ -37,6 +37,7 @@ func TestNames(t *testing.T) {
 	dates := map[string]bool{"a-2026-11-27.log.gz": true, "a-2026-11-27.log": false, "a-2026-11-26.log.gz": false, "a-2026-11-26.log": false, "a-x-2026-11-27.log.gz": false, "b-2026-11-27.log.gz": false}
 	f(Gone{Name: "a-2026-11-26.log", Now: "a-2026-11-26.log.gz"}, dates)
 	f(Gone{Name: "a-2026-11-26.log"}, dates)
+	f(Gone{Name: "a-1-2026-11-26.log", Lacks: func(name string) bool { return name == "a-1-2026-11-28.log" }}, map[string]bool{"a-1-2026-11-27.log.gz": false, "a-1-2026-11-28.log.gz": true, "a-2-2026-11-28.log.gz": false})
 	f(Gone{Name: "a-2026-11-26.log"}, map[string]bool{"a-2026-11-26.log.1": true, "a-2026-11-26.log.1.gz": true})
 	f(Gone{Name: "a-2026-11-26.log", Deleted: true}, map[string]bool{"a-2026-11-27.log.gz": false, "a-2026-11-26.log.1.gz": true})
 	f(Gone{Name: "a-2026-11-26.log", Now: "a-2026-11-26.log.1"}, map[string]bool{"a-2026-11-27.log.gz": false, "a-2026-11-26.log.2.gz": true})
