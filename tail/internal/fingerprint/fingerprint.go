@@ -58,14 +58,17 @@ func HeadLen(size int64) int {
 	return 0
 }
 
-// HeadOf returns the head of a file (a hash of its first bytes) over HeadLen. The zero Head: the file
-// is too short, or these bytes are NULs.
+// HeadOf returns the head of a file (a hash of its first bytes) over the longest length that HeadsOf
+// takes. The zero Head: there is none, as the file is too short or begins with NULs.
 func HeadOf(f io.ReaderAt, size int64) (record.Head, error) {
-	n := HeadLen(size)
-	if n == 0 {
-		return record.Head{}, nil
+	b := make([]byte, HeadLen(size))
+	if _, err := ReadFull(f, b, 0); err != nil {
+		return record.Head{}, err
 	}
-	return HeadOfLen(f, n)
+	if all := HeadsOf(b); len(all) > 0 {
+		return all[0], nil
+	}
+	return record.Head{}, nil
 }
 
 // HeadOfLen returns the head of a file: a hash of its first n bytes. It is the zero Head if all of
@@ -98,12 +101,16 @@ func Heads(f io.ReaderAt, size int64) []record.Head {
 }
 
 // HeadsOf returns the heads (hashes of the first bytes) of content that begins with b, over every
-// length of HeadLens that b has, the longest first. A length of NULs alone is left out.
+// length of HeadLens that b has, the longest first. A length that ends in NULs is left out: where room
+// is reserved, text is still written in their place.
 func HeadsOf(b []byte) (all []record.Head) {
 	for _, n := range HeadLens {
-		if n <= len(b) && len(bytes.TrimLeft(b[:n], "\x00")) > 0 {
+		if n <= len(b) && !bytes.HasSuffix(b[:n], reserved) {
 			all = append(all, record.Head{Len: n, Sum: xxhash.Sum64(b[:n])})
 		}
 	}
 	return all
 }
+
+// reserved is more NULs than any character has in any encoding.
+var reserved = make([]byte, 4)

@@ -42,4 +42,10 @@ func TestHeads(t *testing.T) {
 	if h, err := HeadOf(bytes.NewReader(make([]byte, 100)), 100); err != nil || h != (record.Head{}) {
 		t.Errorf("head of NULs: %v, %v", h, err)
 	}
+	for n, want := range map[int]int{10: 0, 100: 64, 300: 256, 1020: 256, 1021: 1024} {
+		b := append(bytes.Clone(text[:n]), make([]byte, 2000)...)
+		if h, err := HeadOf(bytes.NewReader(b), int64(len(b))); err != nil || h.Len != want {
+			t.Errorf("head of %d bytes before room that is reserved: %v, %v", n, h, err)
+		}
+	}
 }
