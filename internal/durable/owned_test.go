@@ -37,7 +37,10 @@ func TestOwned(t *testing.T) {
 			t.Errorf("%s belongs to %d:%d, want %d", name, sys.Uid, sys.Gid, owner)
 		}
 	}
-	if err := MkdirAll(disk, at("a/b")); err != nil {
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := MkdirAll(disk, at("a/b")+"/"); err != nil {
 		t.Fatal(err)
 	}
 	if err := WriteAtomic(disk, at("a/b/whole"), func(io.Writer) error { return nil }); err != nil {
@@ -58,6 +61,16 @@ func TestOwned(t *testing.T) {
 	if err := os.Chown(at("a"), 1, 1); err != nil {
 		t.Fatal(err)
 	}
+	others := t.TempDir() // a link leads there in the place of a folder
+	if err := os.Symlink(others, at("journal")); err != nil {
+		t.Fatal(err)
+	}
+	make("journal/file", os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err := disk.Mkdir(at("journal/folder/")); err != nil {
+		t.Fatal(err)
+	}
+	want("journal/file", 0)
+	want("journal/folder", 0)
 	make("old", os.O_RDWR)
 	make("name", os.O_RDWR|os.O_CREATE)
 	want("old", 0)
