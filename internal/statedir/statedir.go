@@ -31,8 +31,11 @@ type Locked struct {
 	dir string
 	log *slog.Logger
 
-	mu   sync.Mutex
-	lock durable.Lock
+	again sync.Mutex // one Again at a time; held while a disk may hang
+
+	mu     sync.Mutex
+	lock   durable.Lock
+	closed bool
 }
 
 // Lock creates the folder dir, the state_dir, if it is missing, and locks it for this process until
@@ -50,24 +53,34 @@ func Lock(dir string, log *slog.Logger) (*Locked, error) {
 // If somebody removed or moved that, the folder in its place is made and locked as Lock does it, with
 // the same errors.
 func (l *Locked) Again() error {
+	l.again.Lock()
+	defer l.again.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lock.Holds(l.dir) {
+	held := l.lock
+	l.mu.Unlock()
+	if held.Holds(l.dir) {
 		return nil
 	}
 	lock, err := lockDir(l.dir, l.log)
 	if err != nil {
 		return err
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = lock.Close() // Close did not know of it
+		return fs.ErrClosed
+	}
 	_ = l.lock.Close() // of a folder that nobody finds any more
 	l.lock = lock
 	return nil
 }
 
-// Close ends the lock.
+// Close ends the lock. It does not wait for an Again that a disk holds up.
 func (l *Locked) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	return l.lock.Close()
 }
 

@@ -166,3 +166,32 @@ func TestRootActsForTheOwner(t *testing.T) {
 		}
 	}
 }
+
+// hanging is a lock on a disk that does not answer.
+type hanging struct{ asked, answer chan struct{} }
+
+func (h hanging) Holds(string) bool {
+	close(h.asked)
+	<-h.answer
+	return true
+}
+
+func (h hanging) Close() error { return nil }
+
+// TestCloseOnADiskThatHangs: a disk that does not say whether the folder is the same does not hold up
+// the end of the agent.
+func TestCloseOnADiskThatHangs(t *testing.T) {
+	t.Parallel()
+	disk := hanging{make(chan struct{}), make(chan struct{})}
+	l := &Locked{log: discard, lock: disk}
+	again := make(chan error)
+	go func() { again <- l.Again() }()
+	<-disk.asked
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	close(disk.answer)
+	if err := <-again; err != nil {
+		t.Error(err)
+	}
+}
