@@ -181,7 +181,7 @@ func (a *Agent) openStores() error {
 	a.closers = append(a.closers, j.Close, s.Close) // the spool is closed first: it syncs the journal
 	logProblems(a.Log, "spool", held.Problems)
 	logProblems(a.Log, "journal", found.Problems)
-	a.tellLeftBehind()
+	a.tellLeftBehind(found.Ended)
 	if err := a.buildRecovery(held, found, fresh); err != nil {
 		return exit.With(exit.Failed, err)
 	}

@@ -264,6 +264,29 @@ func TestSpoolFolderIsAnother(t *testing.T) {
 	f("moved", true)
 }
 
+// TestWhatIsLeftWasSent: payloads in the folder that the spool had before are not told as left behind
+// once their records were sent from their files.
+func TestWhatIsLeftWasSent(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("logs/a.log", "one\ntwo\n")
+	s.configure(brief + hasty + textInput)
+	away := s.server.Fail(emulator.Fault{Status: 503})
+	r := s.start(false)
+	r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+	r.stop()
+	s.idle()
+	away.Remove()
+	s.configure("spool: {dir: \"$DIR/sp\"}\n" + textInput)
+	s.once(0)
+	if r = s.once(0); strings.Contains(r.log.text(), "payloads are left in the one before") {
+		t.Errorf("logged\n%s", r.log.text())
+	}
+	s.configure(textInput)
+	s.once(0)
+	s.rows("T", "one", "two")
+}
+
 // TestStopInARequeue: a stop waits for the answer to records that a command sends again, within the time
 // that it has, and what became of them is written down.
 func TestStopInARequeue(t *testing.T) {

@@ -111,8 +111,9 @@ func (a *Agent) spoolStatus() *telemetry.Spool {
 }
 
 // tellLeftBehind logs that payloads lie in the folder that the spool has by default, though spool.dir is
-// another one: as after it was set in an outage. They are not sent from there.
-func (a *Agent) tellLeftBehind() {
+// another one: as after it was set in an outage. They are not sent from there. ended has how payloads
+// ended that may still lie in a spool: of these only those count that were given up for want of them.
+func (a *Agent) tellLeftBehind(ended map[record.BatchID]record.Outcome) {
 	old := filepath.Join(a.Config.StateDir, "spool")
 	before, err := os.Stat(old)
 	now, err2 := os.Stat(a.Config.Spool.Dir)
@@ -121,10 +122,13 @@ func (a *Agent) tellLeftBehind() {
 	}
 	found := errors.New("found")
 	err = spool.List(old, func(e spool.Entry) error {
-		if e.Payload != nil {
-			return found
+		if e.Payload == nil {
+			return nil
 		}
-		return nil
+		if how, over := ended[e.Payload.ID]; over && how != record.SourceGone {
+			return nil
+		}
+		return found
 	})
 	if errors.Is(err, found) {
 		a.Log.Error("spool.dir is another folder than before, and payloads are left in the one before: they are not sent from there, and where their files are gone their records are missing",
