@@ -86,13 +86,13 @@ var earlyCases = map[int][]string{
 	73: {"script:073-refilled-alike"},
 	74: {"script:074-copytruncate"},
 	75: {"script:075-copytruncate-inside", "script:075-copytruncate-all-read", "script:075-copy-between-reads", "script:075-copy-between-reads-compressed", "script:075-copy-long-before-truncation", "tail/internal/recent.TestRing"},
-	76: {"script:076-no-copy", "script:076-copy-outside", "script:076-compressed-copy-and-stopped", "script:076-truncated-unread", "script:076-truncated-unread-no-copy", "script:076-truncated-unread-while-stopped"},
+	76: {"script:076-no-copy", "script:076-copy-outside", "script:076-compressed-copy-and-stopped", "script:076-truncated-unread", "script:076-copy-inside-unread", "script:076-another-with-the-header", "script:076-truncated-unread-no-copy", "script:076-truncated-unread-while-stopped"},
 	77: {"script:077-begins-like-one-truncated", "script:077-copy-of-a-dotfile", "script:077-copy-named-by-stem", "script:077-copytruncate-while-stopped", "script:077-copytruncate-after-kill", "script:077-copied-twice-while-stopped", "script:077-copied-twice-and-compressed"},
 	79: {"script:068-truncate"},
 	80: {"script:080-last-line-removed"},
 	82: {"script:082-overwritten"},
 	83: {"script:083-holes-punched", "script:083-collapsed"},
-	84: {"script:084-truncated-unsent-and-stopped", "script:084-truncated-unsent-and-no-copy", "script:084-late-acknowledgement", "script:084-truncated-unsent"},
+	84: {"script:084-truncated-unsent-and-stopped", "script:084-truncated-unsent-and-no-copy", "script:084-truncated-begun-and-stopped", "script:084-late-acknowledgement", "script:084-truncated-unsent"},
 	85: {"script:085-size-lies"},
 }
 

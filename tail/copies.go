@@ -164,12 +164,13 @@ type candidate struct {
 	k       *generation
 	reader  *reader // nil: nobody reads it
 	turning bool    // a turn of that is under way, or to come
+	changed int64   // see past
 }
 
 // candidate copies the state of the generation k and of its reader. scan is the number of the scan
 // under way. The caller holds Tailer.mu.
 func (k *generation) candidate(scan uint64) *candidate {
-	c := &candidate{Original: k.original(), k: k, reader: k.reader}
+	c := &candidate{Original: k.original(), k: k, reader: k.reader, changed: k.changed}
 	c.Trail, c.Late = nil, nil
 	if r := k.reader; r != nil {
 		c.turning = r.life.Turn() == tracker.Queued || r.life.IsRunning()

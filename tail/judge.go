@@ -162,7 +162,7 @@ func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 		return identity.Differs // k was read to its end, so a copy would have the same size
 	case time.Since(k.truncated) < compare.FreshCopy || compare.IsNameOf(p.path, k.info.Info()):
 		return identity.Holds
-	case k.reader != nil && !k.reader.atEnd:
+	case k.reader != nil && !k.reader.atEnd && k.reader.failed == nil:
 		return identity.Unknown // until more of it is read
 	}
 	return identity.Little

@@ -228,7 +228,7 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	defer t.mu.Unlock()
 	t.keepLate(r.k, late)
 	found := time.Now()
-	r.k.own().truncated = found
+	r.k.own().truncated, r.k.changed = found, r.shown.mtime
 	t.part(r)
 	if r.stream != nil {
 		r.seeks = 0

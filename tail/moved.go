@@ -107,68 +107,74 @@ func (d *discovery) unreadOf(in *input) (all []unfinished) {
 func (d *discovery) findCopies(in *input) {
 	var found []rotated
 	for _, k := range take(d.Tailer, &in.truncated) {
-		var info record.FileInfo
-		d.locked(func() { info = k.info.Info() })
-		path, born := d.copyOf(in, k, info)
-		if path == "" {
-			continue
+		var c *candidate
+		d.locked(func() { c = k.candidate(d.scans.no) })
+		last, isRead := d.copyOf(in, c)
+		if last.path != "" {
+			d.adopt(in, last.path, c.Info.First)
+			isRead = isRead || !in.isUnopened(last.st.Node)
+			if info := c.Info; last.st.Birth > 0 {
+				info.Birth = last.st.Birth
+				found = append(found, rotated{info: info, at: last.path})
+			}
 		}
-		d.adopt(in, path, info.First)
 		d.locked(func() {
-			if k.reader == nil && k.position == 0 { // the copy is read as a file of its own
+			if isRead && k.reader == nil && k.position == 0 { // the copy is read as a file of its own
 				d.settle(k)
 			}
 		})
-		if info.Birth = born; born > 0 {
-			found = append(found, rotated{info: info, at: path})
-		}
 	}
 	for _, was := range found {
 		d.findSiblings(in, finder.NewLook(), was, was.at)
 	}
 }
 
-// copyOf returns a copy of the truncated generation k, with the facts info, which is not known yet, and
-// when it was made. Of several that begin alike, such as those of earlier truncations, the one that was
-// changed last is the copy. Empty: there is none.
-func (d *discovery) copyOf(in *input, k *generation, info record.FileInfo) (last string, born int64) {
-	var changed int64
-	for _, path := range info.Paths() {
+// copyOf returns a copy of the truncated generation c which is not known yet. Of several that begin alike,
+// such as those of earlier truncations, the one that was changed last is the copy; one without a path: there
+// is none. isRead says that one is known, and has all that was seen of a generation of which nothing was
+// read.
+func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) {
+	for _, path := range c.Info.Paths() {
 		dir, _ := filepath.Split(path)
 		entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
 		for _, e := range entries {
 			path := dir + e.Name()
-			if !e.Type().IsRegular() || !compare.IsNameOf(path, info) || in.Excludes(path) || d.isOfAnother(in, path) {
+			if !e.Type().IsRegular() || !compare.IsNameOf(path, c.Info) || in.Excludes(path) || d.isOfAnother(in, path) {
 				continue
 			}
-			if st, is := d.continues(in, k, path); is && st.Ctime > changed {
-				last, born, changed = path, st.Birth, st.Ctime
+			switch st, known, is := d.continues(in, c, path); {
+			case is && known:
+				isRead = isRead || c.isUnread() && st.Size >= c.Info.Size
+			case is && st.Ctime > last.st.Ctime:
+				last = sibling{in, path, st}
 			}
 		}
 	}
-	return last, born
+	return last, isRead
 }
 
-// continues reports whether the file at path, which is not known yet, is a copy of the generation k,
-// which no reader has, and holds more than was read of that. It also returns the status of the file.
-func (d *discovery) continues(in *input, k *generation, path string) (st inode.Status, is bool) {
+// isUnread reports whether nothing but the beginning of a generation is known, of which nothing was read.
+func (c *candidate) isUnread() bool {
+	return c.Position == 0 && len(c.Ahead) == 0 && c.Info.Head.Len > 0
+}
+
+// continues reports whether the file at path is a copy of the truncated generation c, which no reader has,
+// and holds more than was read of that. known says that the file is known already. It also returns the status
+// of the file.
+func (d *discovery) continues(in *input, c *candidate, path string) (st inode.Status, known, is bool) {
 	f, st, err := inode.Open(path)
 	if err != nil {
-		return st, false
+		return st, false, false
 	}
 	defer f.Close()
-	var c *candidate
-	known := false
-	d.locked(func() {
-		c = k.candidate(d.scans.no)
-		known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil
-	})
-	unread := c.Position == 0 && len(c.Ahead) == 0 && c.Info.Head.Len > 0 // then nothing but its beginning tells a copy
-	if known || c.reader != nil || c.Mark == 0 && !unread || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
-		return st, false
+	d.locked(func() { known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil })
+	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+		return st, known, false
 	}
-	x := c.Compare(compare.Of(f, st, "")).Facts
-	return st, identity.Judge(x) == identity.Continuation || unread && x.Node == identity.Older
+	if c.isUnread() { // another file with the same header was not written to so lately
+		return st, known, !compare.IsStale(st, c.Info.Birth) && st.Ctime >= c.changed-int64(in.RotateQuiet.D())
+	}
+	return st, known, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
 }
 
 // A file can be made and rotated away between two looks, or while nobody looks, to

@@ -43,6 +43,7 @@ type past struct {
 
 	anew      time.Time // when its file was found truncated or rewritten, and this generation began
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
+	changed   int64     // ns: when its file was last seen to change before that
 }
 
 // uneventful is the past of all generations that have no own. It is never written.

@@ -113,11 +113,17 @@ func (d *discovery) tellLost(in *input) {
 		}
 		k.own().toldLost = true
 		info := k.info.Info()
+		if !in.byNode.has(k) { // its file was truncated, and the next run need not look for copies again
+			d.settle(k)
+		}
 		if info.Doubted != 0 {
 			d.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
 			continue
 		}
 		left := info.Size - k.position
+		for _, x := range k.ahead { // of what was begun, its batch tells
+			left -= x.Len()
+		}
 		if left <= 0 {
 			d.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
 			continue
@@ -125,8 +131,5 @@ func (d *discovery) tellLost(in *input) {
 		d.abandoned(k.file(), k.position, left)
 		d.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
 			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
-		if !in.byNode.has(k) { // its file was truncated, and the next run need not look for copies again
-			d.settle(k)
-		}
 	}
 }

@@ -107,7 +107,7 @@ func (o *Original) Compare(s *Sample) Finding {
 func IsStale(st inode.Status, birth int64) bool { return birth > 0 && st.Ctime < birth }
 
 // End returns up to which offset the original was read: its position, or the end of the last range
-// after that, which findSource reads from the copy when it is needed.
+// after that, which package sources reads from the copy when it is needed.
 func (o *Original) End() int64 {
 	if n := len(o.Ahead); n > 0 {
 		return max(o.Position, o.Ahead[n-1].End)

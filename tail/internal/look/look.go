@@ -63,8 +63,8 @@ type Rotated struct {
 // rotations are what is often put behind the name of a file by its rotation.
 var rotations = []string{".1", ".1.gz", "-20270101", "-20270101.gz"}
 
-// Overlaps returns one example for each two inputs of which the second reads what rotation makes of files
-// of the first, out of those that were seen: a copy, as copytruncate and compression make it, is then sent
+// Overlaps returns one example for each ordered pair of inputs of which the second reads what rotation makes
+// of files of the first, out of those that were seen: a copy, as copytruncate and compression make it, is then sent
 // twice, since each input knows only what it has read itself.
 func Overlaps(inputs []settings.Input, seen []Seen) (all []Rotated, err error) {
 	compiled := make(map[string]*settings.Compiled)
