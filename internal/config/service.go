@@ -16,6 +16,7 @@ func ServiceEnv(path string) Env { return serviceEnv(path, os.LookupEnv, "/") }
 // the service, and while it does not run those of the store from which it would.
 func serviceEnv(path string, env Env, root string) Env {
 	const service, instances = "kusto-agent", "/etc/kusto-agent/instances"
+	path = Absolute(path)
 	unit, stores := service, []string{"run/credentials/" + service + ".service", "etc/credstore"}
 	if name, isYAML := strings.CutSuffix(filepath.Base(path), ".yaml"); isYAML && filepath.Dir(path) == instances {
 		unit = service + "@" + name

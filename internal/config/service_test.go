@@ -49,6 +49,8 @@ func TestServiceEnv(t *testing.T) {
 	f(instance, credentials, "")
 	f("/etc/kusto-agent/instances/b.yaml", state, "")
 	f("/etc/kusto-agent/conf.d/a.yaml", state, "")
+	f("/etc/kusto-agent/./agent.yaml", state, "var/lib/kusto-agent")
+	f("/etc/kusto-agent//instances/../instances/a.yaml", state, "var/lib/kusto-agent@a")
 	f("agent.yaml", state, "")
 	f("agent.yaml", credentials, "")
 	make("run/credentials/kusto-agent.service/kusto-agent.client-secret", "run/credentials/kusto-agent@a.service/kusto-agent.client-secret")
@@ -57,4 +59,11 @@ func TestServiceEnv(t *testing.T) {
 	f(DefaultPath, state, "/elsewhere", state, "/elsewhere")
 	f(DefaultPath, credentials, "/elsewhere", credentials, "/elsewhere")
 	f(DefaultPath, "KUSTO_SECRET", "")
+	if here, err := os.Getwd(); err != nil {
+		t.Error(err)
+	} else if up, err := filepath.Rel(here, DefaultPath); err != nil {
+		t.Error(err)
+	} else {
+		f(up, state, "var/lib/kusto-agent")
+	}
 }
