@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -144,10 +145,11 @@ func exists(path string) bool {
 }
 
 // other reports whether file, the configuration of the agent that answered, is another file than
-// that of --config.
+// that of --config. It is false if that cannot be found out: agents of earlier versions tell a relative
+// path as they were given it.
 func (w *watched) other(file string) bool {
 	asked := config.Absolute(w.path)
-	if file == asked {
+	if !filepath.IsAbs(file) || file == asked {
 		return false
 	}
 	a, errA := os.Stat(asked)

@@ -120,3 +120,24 @@ func TestStatusOfAddress(t *testing.T) {
 	f(exit.Usage, "--address: telemetry.listen: ", "192.0.2.1:5878", "agent.yaml")
 	f(exit.Unreachable, "answered 400 Bad Request; if telemetry.tls is set there, name its configuration", strings.TrimPrefix(closed.URL, "https://"), "")
 }
+
+// TestOther: an agent is another one only if its file is known to be another: one of an earlier version
+// that was started with a relative path does not say which folder that begins in.
+func TestOther(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"a.yaml", "b.yaml"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link("a.yaml", "same.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	asked := watched{path: "a.yaml"}
+	for file, want := range map[string]bool{"a.yaml": false, "b.yaml": false, "conf/a.yaml": false, dir + "/a.yaml": false, dir + "/same.yaml": false, dir + "/b.yaml": true, dir + "/none.yaml": true} {
+		if got := asked.other(file); got != want {
+			t.Errorf("%s: %t", file, got)
+		}
+	}
+}
