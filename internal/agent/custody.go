@@ -181,6 +181,9 @@ type requeues struct {
 	cut     func()
 }
 
+// errStops ends a requeue, which can be asked for again once the agent has stopped, or runs again.
+var errStops = errors.New("the agent stops; requeue what is left once it has")
+
 // stop lets no further requests be made, and returns a channel that is closed when what became of the last
 // one is written down. When ending ends, that request is broken off.
 func (r *requeues) stop(ending context.Context) <-chan struct{} {
@@ -191,17 +194,19 @@ func (r *requeues) stop(ending context.Context) <-chan struct{} {
 
 // Requeue implements custody.Keeper: it sends records in quarantine to the service again, past the
 // sender and its queues, and waits for the answers. Accepted records are counted as restored and as
-// accepted in this run. When the agent stops, the result says that it was interrupted.
+// accepted in this run. When the agent stops, the result says so, and a later call fails.
 func (a *Agent) Requeue(ctx context.Context, r custody.Requeue) (*custody.Requeued, error) {
 	select {
 	case a.requeues.one <- struct{}{}:
 		defer func() { <-a.requeues.one }()
+	case <-a.requeues.going.Done():
+		return nil, errStops
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(a.requeues.going, stop)()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(a.requeues.going, func() { stop(errStops) })()
 	again, err := pipeline.NewReshaper(a.config())
 	if err != nil {
 		return nil, err

@@ -310,6 +310,9 @@ func TestStopInARequeue(t *testing.T) {
 			s.hits(hang, 1)
 			r.signals <- syscall.SIGTERM
 			r.told(1, "agent is stopping")
+			if _, err := r.agent.Requeue(context.Background(), custody.Requeue{Lines: []string{"1:1"}}); err == nil || !strings.Contains(err.Error(), "the agent stops") {
+				t.Errorf("another one during the stop ends with %v", err)
+			}
 			if answers {
 				hang.Remove()
 			}

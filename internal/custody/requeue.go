@@ -54,7 +54,8 @@ const (
 // the permission or the service, stops the run: the other records stay as they are, and the result
 // says why.
 //
-// When ctx ends no further request is made; the one in flight is awaited.
+// When ctx ends no further request is made; the one in flight is awaited. The result has the cause of
+// its end, if it has another than context.Canceled, by which a signal stops a command.
 //
 // Accepted records are noted on disk after each request. The files of quarantine are rewritten
 // once, at the end, so the cost is one copy of the files that the records are in.
@@ -204,8 +205,11 @@ func (q *requeue) note(line, what, why string) {
 // before. Blocks of an Avro file follow the header of their file. If the request is refused because
 // of its content, its halves are sent. errStopped says that nothing more must be sent.
 func (q *requeue) send(all []quarantine.Entry) error {
-	if err := q.ctx.Err(); err != nil {
+	switch cause := context.Cause(q.ctx); {
+	case errors.Is(cause, context.Canceled):
 		return q.stop(exit.Interrupted, "it was interrupted")
+	case cause != nil:
+		return q.stop(exit.Failed, cause.Error())
 	}
 	id := q.NewID()
 	var body []byte

@@ -304,16 +304,21 @@ func TestACrashNamesWhatMayBeStored(t *testing.T) {
 	}
 }
 
-// TestAnInterruptionEndsBetweenRequests: the one under way is judged, and no other is made.
+// TestAnInterruptionEndsBetweenRequests: the one under way is judged, and no other is made. Only a signal
+// is an interruption; what else ends the run is told.
 func TestAnInterruptionEndsBetweenRequests(t *testing.T) {
-	b := newBench(t, "a", "other")
-	ctx, cancel := context.WithCancel(t.Context())
-	b.judge = func(*kusto.Ingest) kusto.Answer { cancel(); return kusto.Answer{Verdict: kusto.Accepted} }
-	out, err := b.requeue(ctx, b.store, Requeue{Lines: b.lines()})
-	if err != nil || out.Accepted != 1 || out.Left != 1 || out.Exit != exit.Interrupted {
-		t.Errorf("%+v: %v", out, err)
+	f := func(cause error, code int, why string) {
+		b := newBench(t, "a", "other")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b.judge = func(*kusto.Ingest) kusto.Answer { cancel(cause); return kusto.Answer{Verdict: kusto.Accepted} }
+		out, err := b.requeue(ctx, b.store, Requeue{Lines: b.lines()})
+		if err != nil || out.Accepted != 1 || out.Left != 1 || out.Exit != code || out.Stopped != why {
+			t.Errorf("%+v: %v", out, err)
+		}
+		b.is("left", b.left(), "1:2 other malformed  why")
 	}
-	b.is("left", b.left(), "1:2 other malformed  why")
+	f(nil, exit.Interrupted, "it was interrupted")
+	f(errors.New("the agent stops"), exit.Failed, "the agent stops")
 }
 
 // TestManyAreSentInSeveralRequests of a bounded size.
