@@ -155,7 +155,8 @@ func makeStateDir(dir string, log *slog.Logger) error {
 
 // writePid writes the process id to the file LOCK in the folder. Another agent that finds the
 // folder locked shows it in its error; the lock itself does not depend on the file. If the file
-// cannot be written, or is no regular file, nothing is written.
+// cannot be written, or may be anything else than a file of this process or of who has the folder,
+// nothing is written.
 func writePid(folder *os.File) {
 	// Not by way of os.Root, which follows a link that leads to a file in the folder.
 	fd, err := unix.Openat(int(folder.Fd()), lockName, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -165,11 +166,18 @@ func writePid(folder *os.File) {
 	f := os.NewFile(uintptr(fd), lockName)
 	defer f.Close()
 	var in, st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || f.Truncate(0) != nil {
+	if unix.Fstat(int(folder.Fd()), &in) != nil || unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return
+	}
+	own := int(st.Uid) == os.Geteuid()
+	if st.Nlink != 1 || !own && st.Uid != in.Uid { // with another name it could be any file
+		return
+	}
+	if f.Truncate(0) != nil {
 		return
 	}
 	_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
-	if unix.Fstat(int(folder.Fd()), &in) == nil && isOfAnother(&in) && st.Nlink == 1 {
+	if own && isOfAnother(&in) {
 		_ = f.Chown(int(in.Uid), int(in.Gid)) // who has the folder writes it the next time
 	}
 }

@@ -128,6 +128,7 @@ func TestPidIsForPeople(t *testing.T) {
 	}
 	f("link", func(path string) error { return os.Symlink("other", path) })
 	f("link to nothing", func(path string) error { return os.Symlink("none", path) })
+	f("hard link", func(path string) error { return os.Link(filepath.Join(filepath.Dir(path), "other"), path) })
 	f("FIFO", func(path string) error { return syscall.Mkfifo(path, 0o600) })
 	f("folder", func(path string) error { return os.Mkdir(path, 0o700) })
 }
@@ -164,6 +165,31 @@ func TestRootActsForTheOwner(t *testing.T) {
 				t.Errorf("in a folder of %d, %s belongs to %d:%d", owner, name, sys.Uid, sys.Gid)
 			}
 		}
+	}
+}
+
+// TestLockFileOfAnother: a file of a third user in the place of LOCK is left alone by root.
+func TestLockFileOfAnother(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, lockName)
+	if err := errors.Join(os.WriteFile(file, []byte("precious"), 0o600), os.Chown(file, 65533, 65533), os.Chown(dir, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := Lock(dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	text, err := os.ReadFile(file)
+	if err != nil || string(text) != "precious" {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+	if st, err := os.Stat(file); err != nil || st.Sys().(*syscall.Stat_t).Uid != 65533 {
+		t.Errorf("it is given away: %v", err)
 	}
 }
 
