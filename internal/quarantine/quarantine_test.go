@@ -247,6 +247,33 @@ func TestDropOldestDropsFew(t *testing.T) {
 	}
 }
 
+// TestNeverFitsIsToldOnce: a Put that failed is tried again, with the record for which there is never room.
+func TestNeverFitsIsToldOnce(t *testing.T) {
+	fs := faultfs.New("/state")
+	s := open(t, fs, Config{MaxSize: 7000, WhenFull: "drop_oldest"})
+	told := 0
+	s.o.OnDrop = func(_ record.File, _ record.Span, n int) { told += n }
+	big := rejected(0)
+	big.Data = make([]byte, 9000)
+	full := true
+	fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+		if full && op.Kind == "write" {
+			return faultfs.Verdict{Err: faultfs.NoSpace}
+		}
+		return faultfs.Verdict{}
+	}
+	for range 3 {
+		if err := s.Put([]record.Rejected{big, rejected(5)}); err == nil {
+			t.Fatal("it is kept on a full disk")
+		}
+	}
+	full = false
+	must(t, s.Put([]record.Rejected{big, rejected(5)}))
+	if n := s.State().Dropped; n != 1 || told != 1 {
+		t.Errorf("%d are counted and %d told, want one", n, told)
+	}
+}
+
 // Whatever operation is the last: what Put returned nil for is there after a
 // power cut, and every line that is there is whole.
 func TestEveryCrash(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *Store) fits(n int64) bool {
 // writeParts writes the lines of recs as when_full: drop_oldest has it. It removes the oldest files
 // where there is too little room, and passes over a line that is longer than max_size. It writes no
 // more at once than fills a file: otherwise a later record would take the place of all of these. It
-// returns what was dropped even if it fails.
+// returns the files that were removed even if it fails.
 func (s *Store) writeParts(lines []byte, recs []record.Rejected) (dropped []drop, err error) {
 	var never drop
 	for len(lines) > 0 && err == nil {
@@ -63,7 +63,7 @@ func (s *Store) writeParts(lines []byte, recs []record.Rejected) (dropped []drop
 		}
 		lines, recs = lines[n:], recs[records:]
 	}
-	if never.records > 0 {
+	if err == nil && never.records > 0 { // after an error they come again
 		dropped = append(dropped, never)
 	}
 	return dropped, err
