@@ -62,7 +62,7 @@ func (s *Scanner) row(k *cut, data []byte, last bool) {
 	}
 	if n := torn(data[:k.n]); n > 0 && k.kind == sound {
 		*k = cut{kind: unsound, ended: true, n: firstLine(data)}
-		s.fault = malformed(n, "NUL bytes that a crash left, in quotes")
+		s.fault = malformed(n, "NUL bytes that a crash left")
 	}
 }
 
