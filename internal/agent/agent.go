@@ -19,7 +19,6 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/internal/async"
 	"kusto-agent/internal/config"
-	"kusto-agent/internal/durable"
 	"kusto-agent/internal/endpoint"
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/journal"
@@ -46,7 +45,6 @@ type Agent struct {
 	began  time.Time
 
 	lock       *statedir.Locked
-	disk       durable.FS // which keeps the state
 	spool      *spool.Spool
 	journal    *journal.Journal
 	recovery   *recovery.Recovery
@@ -128,7 +126,6 @@ func (a *Agent) lockState() error {
 		if err == nil {
 			a.lock = lock
 			a.closers = append(a.closers, lock.Close)
-			a.disk = statedir.Disk(a.Config.StateDir)
 		}
 		return err
 	})
@@ -159,7 +156,7 @@ func (a *Agent) openStores() error {
 		return exit.With(exit.Failed, err)
 	}
 	o := a.spoolOptions()
-	o.Agent, o.FS = id, a.disk
+	o.Agent, o.FS = id, statedir.Disk(a.Config.StateDir) // the spool has a lock of its own, and may be on another disk
 	var s *spool.Spool
 	var held *spool.Recovery
 	err = a.untilFree(a.Config.Spool.Dir, spool.ErrInUse, func() (err error) {
@@ -172,7 +169,7 @@ func (a *Agent) openStores() error {
 	case err != nil:
 		return exit.With(exit.Failed, err)
 	}
-	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent, FS: a.disk, Owned: a.lock.Again})
+	j, found, err := journal.Open(a.journalDir(), a.Config.Journal, journal.Options{Logger: a.Log, Agent: held.Agent, FS: a.lock.Disk()})
 	if err != nil {
 		_ = s.Close() // nothing was written to the spool, so nothing can be lost
 		return exit.With(exit.Failed, err)
@@ -192,7 +189,7 @@ func (a *Agent) journalDir() string { return filepath.Join(a.Config.StateDir, "j
 
 // openQuarantine opens the folder of quarantined records in state_dir; close closes it.
 func (a *Agent) openQuarantine() error {
-	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log, FS: a.disk,
+	q, err := quarantine.Open(filepath.Join(a.Config.StateDir, "quarantine"), a.Config.Quarantine, quarantine.Options{Logger: a.Log, FS: a.lock.Disk(),
 		OnDrop: func(f record.File, s record.Span, n int) { _ = a.journal.Evicted(f, s, n) }})
 	if err != nil {
 		return exit.With(exit.Failed, err)

@@ -186,8 +186,18 @@ func TestStateIsAnotherFolder(t *testing.T) {
 	if _, err := os.Stat(s.path("state/journal")); err == nil {
 		t.Error("there is a journal in the folder of another agent")
 	}
+	refuses := s.server.Fail(emulator.Fault{Status: 400})
+	s.append("logs/a.log", "bad\n")
+	s.hits(refuses, 1)
+	r.told(1, "quarantine write failed")
+	if _, err := os.Stat(s.path("state/quarantine")); err == nil {
+		t.Error("there is quarantine in the folder of another agent")
+	}
 	s.must(other.Close())
 	r.told(1, "journal writes succeed again")
+	r.told(1, "quarantine writes succeed again")
+	r.books("in", func(b ledger.Books) bool { return ledger.Total(b.Quarantined) == 1 })
+	refuses.Remove()
 	if _, err := statedir.Lock(s.path("state"), slog.New(slog.DiscardHandler)); !errors.Is(err, statedir.ErrInUse) {
 		t.Errorf("another one gets: %v", err)
 	}

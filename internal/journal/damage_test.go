@@ -346,14 +346,20 @@ func TestRemovedWhileOpen(t *testing.T) {
 	}
 }
 
-// A journal that was removed is not begun anew in a folder that may be of another process.
+// A journal that was removed is begun anew once its disk lets a file be made, and tells why it does not
+// before: the folder may be of another process.
 func TestRemovedAndOwnedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New("/state")
 		o := testOptions(fs)
 		inUse := errors.New("in use")
 		var owned error
-		o.Owned = func() error { return owned }
+		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
+			if op.Kind == "create" || op.Kind == "mkdir" {
+				return faultfs.Verdict{Err: owned}
+			}
+			return faultfs.Verdict{}
+		}
 		j, _, err := Open("/state/journal", testConfig, o)
 		must(t, err)
 		must(t, j.Sync())

@@ -87,9 +87,6 @@ func (d *draft) build(call func(func() error) error) error {
 	o := d.w.j.o
 	room := d.w.j.segmentSize()
 	err := call(func() (err error) {
-		if err = o.Owned(); err != nil {
-			return err
-		}
 		if err = durable.MkdirAll(o.FS, d.w.j.dir); err == nil {
 			d.seg, err = durable.Draft(o.FS, filepath.Join(d.w.j.dir, d.name), d.head, room)
 		}

@@ -42,9 +42,6 @@ type Options struct {
 	// BootID names the running of the machine, so that a power cut can be told
 	// from a kill; the kernel's boot_id.
 	BootID string
-	// Owned is asked before a segment is made: an error says that the folder may belong to
-	// another process now. nil: it never does.
-	Owned func() error
 }
 
 // fill sets the defaults of options that are not set.
@@ -59,9 +56,6 @@ func (o *Options) fill() {
 	o.Stall = cmp.Or(o.Stall, 5*time.Second)
 	if o.FS == nil {
 		o.FS = durable.OS
-	}
-	if o.Owned == nil {
-		o.Owned = func() error { return nil }
 	}
 	if o.BootID == "" {
 		b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without it a power failure cannot be told from a kill of the process

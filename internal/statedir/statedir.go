@@ -114,6 +114,31 @@ func lockDir(dir string, log *slog.Logger) (_ durable.Lock, err error) {
 	return lock, nil
 }
 
+// Disk is Disk for what lies in this state_dir: before a file or a folder is made, Again is called, and
+// after an error nothing is made. So nothing gets into a folder that another process has.
+func (l *Locked) Disk() durable.FS { return lockedFS{FS: Disk(l.dir), lock: l} }
+
+type lockedFS struct {
+	durable.FS
+	lock *Locked
+}
+
+func (d lockedFS) Open(name string, flag int) (durable.File, error) {
+	if flag&os.O_CREATE != 0 {
+		if err := d.lock.Again(); err != nil {
+			return nil, err
+		}
+	}
+	return d.FS.Open(name, flag)
+}
+
+func (d lockedFS) Mkdir(dir string) error {
+	if err := d.lock.Again(); err != nil {
+		return err
+	}
+	return d.FS.Mkdir(dir)
+}
+
 // Disk returns the file system through which this process keeps the state in dir. Where root acts in the
 // state_dir of another user, as a command does for a service that does not run, what it makes belongs to
 // that user: the service could not start on files of root.

@@ -193,6 +193,45 @@ func TestLockFileOfAnother(t *testing.T) {
 	}
 }
 
+// TestDiskOfAnother: nothing is made in a folder in the place of a locked one while another process has it.
+func TestDiskOfAnother(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	lock, err := Lock(dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	disk := lock.Disk()
+	use := func() (made, folder error) {
+		f, made := disk.Open(filepath.Join(dir, "file"), os.O_RDWR|os.O_CREATE)
+		if made == nil {
+			f.Close()
+		}
+		return made, disk.Mkdir(filepath.Join(dir, "folder"))
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Lock(dir, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, folder := use()
+	if names, err := disk.List(dir); !errors.Is(made, ErrInUse) || !errors.Is(folder, ErrInUse) || len(names) != 1 || err != nil {
+		t.Errorf("made with %v and %v; there are %q, %v", made, folder, names, err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if made, folder := use(); made != nil || folder != nil {
+		t.Errorf("in a free folder: %v, %v", made, folder)
+	}
+	if _, err := Lock(dir, discard); !errors.Is(err, ErrInUse) {
+		t.Errorf("another one gets: %v", err)
+	}
+}
+
 // hanging is a lock on a disk that does not answer.
 type hanging struct{ asked, answer chan struct{} }
 
