@@ -28,7 +28,7 @@ import (
 type world struct {
 	t    *testing.T
 	s    *Sender
-	logs bytes.Buffer
+	logs logged
 
 	mu     sync.Mutex
 	answer func(in *kusto.Ingest) kusto.Answer
@@ -559,6 +559,24 @@ func TestOnlyTheRecordAtFaultGoesToQuarantine(t *testing.T) {
 			t.Errorf("%d payloads ended in quarantine, want 2", n)
 		}
 	})
+}
+
+// logged is what was logged, for any goroutine.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // TestRefusedRecordsAreToldByTheMinute: a table that refuses everything does not fill the log, and what

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -353,12 +354,12 @@ func TestRemovedAndOwnedByAnother(t *testing.T) {
 		fs := faultfs.New("/state")
 		o := testOptions(fs)
 		inUse := errors.New("in use")
-		var owned error
-		fs.Judge = func(op faultfs.Op) faultfs.Verdict {
-			if op.Kind == "create" || op.Kind == "mkdir" {
-				return faultfs.Verdict{Err: owned}
+		var taken atomic.Bool
+		fs.Judge = func(op faultfs.Op) (v faultfs.Verdict) {
+			if taken.Load() && (op.Kind == "create" || op.Kind == "mkdir") {
+				v.Err = inUse
 			}
-			return faultfs.Verdict{}
+			return v
 		}
 		j, _, err := Open("/state/journal", testConfig, o)
 		must(t, err)
@@ -368,7 +369,7 @@ func TestRemovedAndOwnedByAnother(t *testing.T) {
 		for _, name := range names {
 			fs.Vanish("/state/journal/" + name)
 		}
-		owned = inUse
+		taken.Store(true)
 		must(t, j.Skip(file1(1), record.Span{End: 10}, markAt(10)))
 		if err := j.Sync(); !errors.Is(err, inUse) || !errors.Is(j.Health(), inUse) {
 			t.Errorf("sync: %v, health: %v", err, j.Health())
@@ -376,7 +377,7 @@ func TestRemovedAndOwnedByAnother(t *testing.T) {
 		if names, err := listSegments(fs, "/state/journal"); err != nil || len(names) > 0 {
 			t.Errorf("there are %v, %v", names, err)
 		}
-		owned = nil
+		taken.Store(false)
 		time.Sleep(time.Minute)
 		must(t, j.Sync())
 		must(t, j.Close())
