@@ -239,15 +239,10 @@ func TestSpoolFolderIsAnother(t *testing.T) {
 	f := func(name string, move bool) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			s.write("logs/a.log", "one\ntwo\n")
-			s.configure(brief + hasty + textInput)
-			away := s.server.Fail(emulator.Fault{Status: 503})
-			r := s.start(false)
-			r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+			s, r, back := inOutage(t, "one\ntwo\n", 2)
 			r.stop()
 			s.idle()
-			away.Remove()
+			back()
 			s.must(os.Remove(s.path("logs/a.log")))
 			if move {
 				s.must(os.Rename(s.path("state/spool"), s.path("sp")))
@@ -359,15 +354,10 @@ func TestRestartWithABatchSpooled(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
-			s.write("logs/a.log", "one\ntwo\n")
-			s.configure(brief + hasty + textInput)
-			away := s.server.Fail(emulator.Fault{Status: 503})
-			r := s.start(false)
-			r.books("in", func(b ledger.Books) bool { return b.Spooled == 2 })
+			s, r, back := inOutage(t, "one\ntwo\n", 2)
 			r.stop()
 			s.idle()
-			away.Remove()
+			back()
 			change(s)
 			s.configure(next)
 			r = s.once(code)
