@@ -31,7 +31,7 @@ func (a *asked) folder() (string, error) {
 	if a.dir != "" {
 		return a.dir, nil
 	}
-	cfg, err := loadConfig(a.config, config.ServiceEnv(a.config))
+	cfg, err := loadService(a.config)
 	if err != nil {
 		return "", exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err))
 	}

@@ -147,7 +147,7 @@ func (a *auditing) options(ctx context.Context) (o audit.Options, err error) {
 		o.Since = time.Now().Add(-d.D())
 	}
 	if o.State, o.Spool = a.dir, filepath.Join(a.dir, "spool"); a.dir == "" {
-		cfg, err := loadConfig(a.config, config.ServiceEnv(a.config))
+		cfg, err := loadService(a.config)
 		if err != nil {
 			return o, exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err))
 		}

@@ -36,7 +36,7 @@ func configCheckCommand() *cobra.Command {
 			"looked at by kusto-agent check.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := loadConfig(path, os.LookupEnv)
+			_, err := loadConfig(path)
 			return err
 		},
 	}

@@ -27,7 +27,7 @@ func previewCommand() *cobra.Command {
 			if v.File != "" && !v.Compare {
 				return exit.Usagef("--file is for --before-after")
 			}
-			cfg, err := loadConfig(path, config.ServiceEnv(path))
+			cfg, err := loadService(path)
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func runAgent(path string, once bool) error {
 	// Without this Go ends the program when it writes to a stderr whose reader is gone.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	hangups := hangup.Caught()
-	cfg, err := loadConfig(path, os.LookupEnv)
+	cfg, err := loadConfig(path)
 	if err != nil {
 		return lastWords(telemetry.NewLogQueue(os.Stderr), err)
 	}
@@ -77,9 +77,14 @@ func lastWords(queue *telemetry.LogQueue, err error) error {
 	return err
 }
 
-// loadConfig reads the configuration at path in an environment: os.LookupEnv to run the agent, and
-// config.ServiceEnv to look at it. Its error has the exit code for a wrong configuration, 78.
-func loadConfig(path string, env config.Env) (*config.Config, error) {
+// loadConfig reads the configuration at path to run an agent, or to check it. Its error has the exit
+// code for a wrong configuration, 78.
+func loadConfig(path string) (*config.Config, error) { return loadIn(path, os.LookupEnv) }
+
+// loadService is loadConfig to look at the agent that runs with the file: see config.ServiceEnv.
+func loadService(path string) (*config.Config, error) { return loadIn(path, config.ServiceEnv(path)) }
+
+func loadIn(path string, env config.Env) (*config.Config, error) {
 	cfg, err := config.Load(path, env, config.Options{})
 	return cfg, exit.Default(exit.Config, err)
 }

@@ -26,7 +26,7 @@ func setupCommand() *cobra.Command {
 			if s.DryRun && s.ProbeRecord {
 				return exit.Usagef("--probe-record sends a record, and --dry-run sends nothing: give one of them")
 			}
-			cfg, err := loadConfig(s.Path, config.ServiceEnv(s.Path))
+			cfg, err := loadService(s.Path)
 			if err != nil {
 				return err
 			}

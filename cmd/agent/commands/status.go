@@ -84,7 +84,7 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	ask := telemetry.Config{Listen: w.addr}
 	var unread error // why the configuration does not say where the agent listens
 	if w.addr == "" || w.named {
-		cfg, err := loadConfig(w.path, config.ServiceEnv(w.path))
+		cfg, err := loadService(w.path)
 		switch {
 		case w.addr != "":
 			if err != nil {

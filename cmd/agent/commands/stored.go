@@ -101,7 +101,7 @@ func (k *kept) load() (*config.Config, error) {
 	if k.cfg != nil {
 		return k.cfg, nil
 	}
-	cfg, err := loadConfig(k.config, config.ServiceEnv(k.config))
+	cfg, err := loadService(k.config)
 	if err != nil {
 		return nil, exit.With(exit.Config, fmt.Errorf("%w%s", err, k.hint))
 	}
