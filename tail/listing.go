@@ -149,13 +149,10 @@ func (l *listing) remember(in *input) {
 // they do.
 type Seen = look.Seen
 
+// Found see look.Found.
+type Found = look.Found
+
 // Look see look.At. avoid and mine are as in Options.
-func Look(inputs []Input, avoid []string, mine []*os.File) (seen []Seen, folders int, err error) {
+func Look(inputs []Input, avoid []string, mine []*os.File) (*Found, error) {
 	return look.At(inputs, finder.NewOwn(avoid, mine))
 }
-
-// Rotated see look.Rotated.
-type Rotated = look.Rotated
-
-// Overlaps see look.Overlaps.
-func Overlaps(inputs []Input, seen []Seen) ([]Rotated, error) { return look.Overlaps(inputs, seen) }

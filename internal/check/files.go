@@ -33,19 +33,19 @@ func (r *run) files(context.Context) {
 	}
 	own, closeAll := r.ownLog()
 	defer closeAll()
-	var seen []tail.Seen
+	var found *tail.Found
 	var err error
-	taken := r.Service.reading(func() { seen, r.folders, err = tail.Look(r.cfg.Tails(), r.cfg.Folders(), own) })
+	taken := r.Service.reading(func() { found, err = tail.Look(r.cfg.Tails(), r.cfg.Folders(), own) })
 	if err = errors.Join(taken, err); err != nil {
 		r.add(Finding{ID: "files.user", Severity: Error, What: "files were not looked at: " + err.Error(), Fix: "run it as the user of the service\nsudo -u " + serviceUser + " kusto-agent check --config " + config.Quoted(r.Path)})
 		return
 	}
+	r.folders = found.Folders
 	r.handed()
 	for i := range r.cfg.Inputs {
-		r.filesOf(&r.cfg.Inputs[i], seen)
+		r.filesOf(&r.cfg.Inputs[i], found.Files)
 	}
-	overlaps, _ := tail.Overlaps(r.cfg.Tails(), seen) // Look has compiled them
-	for _, o := range overlaps {
+	for _, o := range found.Overlaps {
 		r.add(Finding{ID: "files.copies", Severity: Warning, Input: o.By, Where: o.Copy,
 			What: fmt.Sprintf("this input reads what rotation may make of %s, a file of the input %s: what copytruncate copies or a rotation compresses is then sent twice", o.Path, o.Input),
 			Fix:  "give the patterns of both to one input, or leave the rotated names out: files that are renamed are read to their end without them"})

@@ -28,17 +28,25 @@ type Seen struct {
 	Shut  bool   // Path is a folder that we may not enter or list, and what is in it is not known
 }
 
+// Found is what At has found.
+type Found struct {
+	Files    []Seen
+	Folders  int       // that would be watched
+	Overlaps []Rotated // what would be sent twice
+}
+
 // At finds the files that inputs would read now and opens each once, with the rights of the caller,
-// without reading it. own is what is never read. folders counts the folders that would be watched.
-// The error is one of the settings of an input.
-func At(inputs []settings.Input, own *finder.Own) (seen []Seen, folders int, err error) {
+// without reading it. own is what is never read. The error is one of the settings of an input.
+func At(inputs []settings.Input, own *finder.Own) (*Found, error) {
+	var all []*settings.Compiled
 	x := looking{own: own, walk: finder.NewWalk(), taken: make(map[onRoute]string)}
 	x.own.Begin()
 	for _, i := range inputs {
 		in, err := settings.Compile(i)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
+		all = append(all, in)
 		x.shut, x.walk.Errs = make(map[string]bool), make(map[string]error)
 		found := false
 		for s := range x.walk.Match(&in.Spec) {
@@ -50,7 +58,7 @@ func At(inputs []settings.Input, own *finder.Own) (seen []Seen, folders int, err
 			x.add(in, in.Paths[0], 0, notices.ErrNoMatch)
 		}
 	}
-	return x.seen, len(x.walk.Passed), nil
+	return &Found{Files: x.seen, Folders: len(x.walk.Passed), Overlaps: overlaps(all, x.seen)}, nil
 }
 
 // Rotated is a file of one input and a path that rotation may give it or a copy of it, which another
@@ -63,25 +71,22 @@ type Rotated struct {
 // rotations are what is often put behind the name of a file by its rotation.
 var rotations = []string{".1", ".1.gz", "-20270101", "-20270101.gz"}
 
-// Overlaps returns one example for each ordered pair of inputs of which the second reads what rotation makes
-// of files of the first, out of those that were seen: a copy, as copytruncate and compression make it, is then sent
-// twice, since each input knows only what it has read itself.
-func Overlaps(inputs []settings.Input, seen []Seen) (all []Rotated, err error) {
-	compiled := make(map[string]*settings.Compiled)
-	for _, i := range inputs {
-		if compiled[i.Name], err = settings.Compile(i); err != nil {
-			return nil, err
-		}
+// overlaps returns one example for each ordered pair of inputs of which the second reads what rotation
+// makes of files of the first, out of those that were seen: a copy, as copytruncate and compression make
+// it, is then sent twice, since each input knows only what it has read itself.
+func overlaps(inputs []*settings.Compiled, seen []Seen) (all []Rotated) {
+	byName := make(map[string]*settings.Compiled)
+	for _, in := range inputs {
+		byName[in.Name] = in
 	}
 	type pair struct{ of, by string }
 	told := make(map[pair]bool)
 	for _, s := range seen {
-		of := compiled[s.Input]
-		if s.Err != nil || of == nil {
+		of := byName[s.Input]
+		if s.Err != nil {
 			continue
 		}
-		for _, i := range inputs {
-			by := compiled[i.Name]
+		for _, by := range inputs {
 			for _, ending := range rotations {
 				copied, p := s.Path+ending, pair{of.Name, by.Name}
 				if by != of && by.Route == of.Route && !told[p] && by.Reads(copied) && !of.Reads(copied) && (by.Compressed != "never" || !compressed.IsNamed(copied)) {
@@ -91,7 +96,7 @@ func Overlaps(inputs []settings.Input, seen []Seen) (all []Rotated, err error) {
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
 // onRoute is a file on a route.

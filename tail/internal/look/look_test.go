@@ -34,14 +34,14 @@ func TestAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	seen, folders, err := At([]settings.Input{
+	found, err := At([]settings.Input{
 		input("one", at("logs/*.json")), input("two", at("logs/b.json"), at("own.json"), at("link/x.json")), input("three", at("none/*.json")),
 	}, finder.NewOwn([]string{at("state")}, []*os.File{mine}))
-	if err != nil || folders == 0 {
-		t.Fatal(folders, err)
+	if err != nil || found.Folders == 0 {
+		t.Fatal(found, err)
 	}
 	got := make(map[string]string)
-	for _, s := range seen {
+	for _, s := range found.Files {
 		why := "read"
 		if s.Err != nil {
 			why = s.Err.Error()
@@ -82,9 +82,16 @@ func TestOverlaps(t *testing.T) {
 	seen := []Seen{{Input: "app", Path: "/logs/a.log"}, {Input: "app", Path: "/logs/b.log"}, {Input: "app", Path: "/logs/c.log", Err: os.ErrPermission}}
 	f := func(name string, by settings.Input, want ...Rotated) {
 		t.Helper()
-		got, err := Overlaps([]settings.Input{input("app", route, false, "/logs/*.log"), by}, seen)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
+		var inputs []*settings.Compiled
+		for _, i := range []settings.Input{input("app", route, false, "/logs/*.log"), by} {
+			in, err := settings.Compile(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inputs = append(inputs, in)
+		}
+		if got := overlaps(inputs, seen); !slices.Equal(got, want) {
+			t.Errorf("%s: %v; want %v", name, got, want)
 		}
 	}
 	f("rotated by number", input("old", route, false, "/logs/*.log.*"), Rotated{"app", "/logs/a.log", "old", "/logs/a.log.1"})
