@@ -2,8 +2,6 @@ package tail
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -101,7 +99,7 @@ func (w *worker) shrunk(r *reader) (after, error) {
 	switch {
 	case err == nil && (r.Mark() == 0 || m == r.Mark()):
 		return idle, nil
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+	case err != nil && !fingerprint.IsShort(err):
 		return idle, err // it cannot be read just now
 	}
 	return w.changed(r, "file was truncated")

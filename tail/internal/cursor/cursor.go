@@ -88,7 +88,7 @@ func (c *Cursor) SkipDone(f io.ReaderAt, isRewritten func() (bool, error)) error
 		if end := c.Skips[0].End; end > c.offset {
 			mark, err := fingerprint.MarkAt(f, end)
 			switch {
-			case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			case fingerprint.IsShort(err):
 				return ErrChanged
 			case err != nil:
 				return err
@@ -121,7 +121,7 @@ func (c *Cursor) IsRewritten(f io.ReaderAt, head record.Head) (is bool, err erro
 		h, err = fingerprint.HeadOfLen(f, head.Len)
 		is = h != head
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if fingerprint.IsShort(err) {
 		return true, nil
 	}
 	return is && err == nil, err

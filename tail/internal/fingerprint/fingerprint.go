@@ -45,6 +45,12 @@ func ReadFull(f io.ReaderAt, b []byte, off int64) (int, error) {
 	return n, err
 }
 
+// IsShort reports whether err, of ReadFull or of a function that reads with it, says that the file ends
+// before the bytes that were asked for.
+func IsShort(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 // HeadLens: a head is taken over the longest of these that the file has.
 var HeadLens = [...]int{1024, 256, 64, 16}
 
