@@ -265,19 +265,22 @@ func (in *input) nextOf(was record.File) record.File {
 // run goes on in them. What is left in those that have none is read now.
 
 // drainDeleted reads deleted files to their end at a stop, until ctx ends: no later run could find
-// them. Bytes that were not read in time are counted and logged.
+// them.
 func (t *Tailer) drainDeleted(ctx context.Context) {
 	files, done := t.startDrain()
-	if len(files) > 0 {
-		t.o.Logger.Info("reading deleted files to their end before the agent stops", "files", len(files))
+	if files > 0 {
+		t.o.Logger.Info("reading deleted files to their end before the agent stops", "files", files)
 	}
 	select {
 	case <-done:
 	case <-ctx.Done():
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, r := range files {
+}
+
+// loseDeleted counts and logs the bytes of deleted files that were not read before the stop. It is for the
+// end of Run: until then a turn may still hand some of them over. The caller holds mu.
+func (t *Tailer) loseDeleted() {
+	for _, r := range t.turns.deleted {
 		if left := r.shown.size - r.k.position; left > 0 {
 			t.abandoned(r.k.file(), r.k.position, left)
 			t.o.Logger.Error("deleted file was not read to its end before the agent stopped, its unread bytes are lost", "input", r.in.Name, "file", r.path(),
@@ -286,9 +289,9 @@ func (t *Tailer) drainDeleted(ctx context.Context) {
 	}
 }
 
-// startDrain prepares a stop: from now on only readers of deleted files have turns. done is closed
-// when these are read to their end.
-func (t *Tailer) startDrain() (files []*reader, done <-chan struct{}) {
+// startDrain prepares a stop: from now on only readers of deleted files have turns. files is how many there
+// are; done is closed when these are read to their end.
+func (t *Tailer) startDrain() (files int, done <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turns.drained = make(chan struct{})
@@ -310,15 +313,15 @@ func (t *Tailer) startDrain() (files []*reader, done <-chan struct{}) {
 			if st, err := inode.In(r.f); err != nil || st.Links > 0 {
 				continue
 			}
-			files = append(files, r)
+			t.turns.deleted = append(t.turns.deleted, r)
 			t.apply(r, tracker.Drained{})
 		}
 	}
-	if len(files) == 0 {
+	if len(t.turns.deleted) == 0 {
 		close(t.turns.drained)
 	}
 	t.turns.ended.Broadcast()
-	return files, t.turns.drained
+	return len(t.turns.deleted), t.turns.drained
 }
 
 // keepLate stores, with a generation that ends by a truncation, the bytes that were read of it

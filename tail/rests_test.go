@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -56,6 +57,32 @@ func TestRestOfADeletedFileIsNamed(t *testing.T) {
 	}
 	if w.boxed.logged("was not read to its end before the agent stopped", "a.log", "offset=0", fmt.Sprint("bytes=", size)) != 1 {
 		t.Error("the loss is not named")
+	}
+}
+
+// A turn that is under way when the time for deleted files is over still hands its records over: these are
+// not counted as lost.
+func TestTurnUnderWayAtTheStop(t *testing.T) {
+	w, gone, _ := deleted(t)
+	reads, ends := make(chan struct{}), make(chan struct{})
+	w.taker.set(func() {
+		w.taker.full = false
+		w.taker.leasing = sync.OnceFunc(func() {
+			close(reads)
+			<-ends
+		})
+	})
+	<-reads
+	w.giveUp()
+	w.await("the end of the workers", func() bool { return w.tailer.turns.stopped })
+	close(ends)
+	<-w.stopped
+	got := w.boxed.take("in")
+	if len(got) == 0 || len(got) == len(gone) {
+		t.Fatalf("%d records arrived, want some and not all of %d", len(got), len(gone))
+	}
+	if n, lost := w.boxed.counter("abandoned"), int64(len(strings.Join(gone[len(got):], "\n"))); n != lost {
+		t.Errorf("%d bytes are counted as lost, want %d: those behind the %d records that arrived", n, lost, len(got))
 	}
 }
 

@@ -301,6 +301,7 @@ func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
 func (t *Tailer) closeFiles() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.loseDeleted()
 	for in := range t.everyInput {
 		for n := range in.suspect {
 			t.endSuspicion(in, n, nil)

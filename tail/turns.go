@@ -28,6 +28,7 @@ type turns struct {
 	stopped bool // the workers end after their turns
 	tracker tracker.Tracker
 	drained chan struct{} // not nil: only deleted files are read, and it is closed when none is left
+	deleted []*reader     // of these files
 }
 
 // workers counts those who give turns. Guarded by Tailer.mu.
