@@ -158,11 +158,11 @@ func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
 		d.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
 			"of", m.of.Info.Path, "offset", m.upTo.Offset, "bytes", s.Size)
 		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.Offset // see passOld
-		d.passOver(r, m.upTo.Offset)
+		d.passOver(r, m.upTo.Offset, s.Heads)
 	default:
 		d.begin(r)
 		if r.in.passesOld() {
-			d.passOver(r, r.size)
+			d.passOver(r, r.size, s.Heads)
 			break
 		}
 		if len(s.Heads) > 0 {
@@ -296,11 +296,11 @@ func (t *Tailer) noteFound(r *reader) {
 
 // passOver has the first turn of r skip the first size bytes of its file (see passOld). The journal
 // gets that before it gets that the input was seen: after a kill in between, the next run neither
-// skips new bytes nor sends old ones. The caller holds mu.
-func (t *Tailer) passOver(r *reader, size int64) {
+// skips new bytes nor sends old ones. heads are of the file, the longest first. The caller holds mu.
+func (t *Tailer) passOver(r *reader, size int64, heads []record.Head) {
 	r.old, r.info.Old = size, size
-	if head, err := fingerprint.HeadOf(r.f, r.size); err == nil {
-		r.info.Head = head
+	if len(heads) > 0 {
+		r.info.Head = heads[0]
 	}
 	r.in.describe(r.k, r.info)
 	t.rememberSoon(r.file, r.k.info)

@@ -67,7 +67,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		t.begin(r)
 		r.empty, r.old = false, by.upTo.Offset
 		if p.old {
-			t.passOver(r, x.Size)
+			t.passOver(r, x.Size, x.Heads)
 		} else if is == identity.Own && k != nil {
 			t.tellAlike(p.path, k.info.Info().Path, x.Size)
 		}
