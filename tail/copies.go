@@ -213,11 +213,12 @@ func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	if !packed {
 		m = t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.noteIntact(m)
 	if m.is == identity.Own {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	r.in.known.Delete(r.file)
 	r.in.byNode.remove(st.Node)
 	if !packed {

@@ -53,17 +53,14 @@ func (d *discovery) awaitAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if d.readWaiting() {
-			continue
-		}
-		more := false
-		d.locked(func() {
-			more = slices.ContainsFunc(d.inputs, func(in *input) bool { return len(in.rotated) > 0 })
-		})
-		if !more {
+		busy, rotated := d.readWaiting()
+		switch {
+		case busy:
+		case rotated:
+			d.rescan()
+		default:
 			return
 		}
-		d.rescan() // finds what was rotated after a compressed file that has just been recognised
 	}
 }
 
@@ -105,7 +102,6 @@ func (d *discovery) rescan() {
 	for _, in := range d.inputs {
 		in.folders.Forget()
 	}
-	d.settlePacked()
 	for path, err := range w.Errs {
 		d.notices.ReportFirst(notices.Subject{Path: path}, err)
 	}
@@ -113,6 +109,7 @@ func (d *discovery) rescan() {
 		d.rescanSoon()
 	}
 	d.mu.Lock()
+	settled := d.settlePacked()
 	d.boundPinned()
 	d.scans.done++
 	d.readySeekers()
@@ -120,6 +117,9 @@ func (d *discovery) rescan() {
 	d.noteEnd()
 	d.mu.Unlock()
 	d.turns.ended.Broadcast()
+	for path, err := range settled {
+		d.tell(path, err)
+	}
 	d.weigh()
 }
 

@@ -145,14 +145,6 @@ func (t *Tailer) knownOf(f record.File) *generation {
 	return nil
 }
 
-// readerOf returns who reads a generation; nil: nobody does. The caller holds mu.
-func (t *Tailer) readerOf(f record.File) *reader {
-	if k := t.knownOf(f); k != nil {
-		return k.reader
-	}
-	return nil
-}
-
 // files is how many files are being read. The caller holds mu.
 func (t *Tailer) files() (n int) {
 	for in := range t.everyInput {

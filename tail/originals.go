@@ -99,12 +99,11 @@ func (o originals) Redacting(input string) *settings.Compiled {
 // heldOpen returns the file of an extent by the descriptor of its reader: if the file was
 // deleted there is no other way. Nil: no reader has it, or its bytes have changed.
 func (t *Tailer) heldOpen(x record.Extent) *os.File {
-	t.mu.Lock()
-	var f *os.File
-	if r := t.readerOf(x.File); r != nil && r.f != nil && r.z == nil {
-		f = secondOf(r.f)
+	of, err := t.rememberedOf(x.File)
+	if err != nil || of.held == nil {
+		return nil
 	}
-	t.mu.Unlock()
+	f := secondOf(of.held)
 	if f != nil && sources.Holds(f, x) != nil {
 		f.Close()
 		return nil
@@ -112,7 +111,7 @@ func (t *Tailer) heldOpen(x record.Extent) *os.File {
 	return f
 }
 
-// secondOf duplicates the descriptor of an open file; nil: that failed.
+// secondOf duplicates the descriptor of a file; nil: that failed, or the file is closed by now.
 func secondOf(f *os.File) (dup *os.File) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -133,7 +132,8 @@ type remembered struct {
 	former bool // the input is no longer configured
 	copies bool // so much was read that a copy is taken for what it is; of less, it is read from its start
 
-	unnamed bool // its file is known by its id alone, see claim
+	unnamed bool     // its file is known by its id alone, see claim
+	held    *os.File // that its reader has open, and may close at any time; nil: none, or the file is compressed
 }
 
 // rememberedOf returns what is remembered of the file f and of its input. The error is
@@ -146,7 +146,11 @@ func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 	for in := range t.everyInput {
 		if k := in.known.Get(f); k != nil {
 			now, there := t.inputOf(in.Name)
-			return remembered{in, k.info.Info(), now != in || !there, k.candidate(t.scans.no).End() >= identity.Enough, k.isUnnamed()}, nil
+			of := remembered{in: in, info: k.info.Info(), former: now != in || !there, copies: k.candidate(t.scans.no).End() >= identity.Enough, unnamed: k.isUnnamed()}
+			if r := k.reader; r != nil && r.z == nil {
+				of.held = r.f
+			}
+			return of, nil
 		}
 		named = named || in.Name == f.Input
 	}

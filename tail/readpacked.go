@@ -2,6 +2,7 @@ package tail
 
 import (
 	"cmp"
+	"slices"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/agenda"
@@ -89,26 +90,19 @@ func (t *Tailer) tellFlaw(p *packed, x *archive.Facts) {
 	}
 }
 
-// settlePacked decides after the first scan on compressed files that had to wait until all
-// plain files were known.
-func (d *discovery) settlePacked() {
-	type outcome struct {
-		path string
-		err  error
+// settlePacked decides after the first scan on compressed files that had to wait until all plain files were
+// known, and returns what is in the way of reading them, by path. The caller holds mu.
+func (t *Tailer) settlePacked() map[string]error {
+	if t.surveys.compared {
+		return nil
 	}
-	var all []outcome
-	d.mu.Lock()
-	if !d.surveys.compared {
-		d.surveys.compared = true
-		for _, p := range d.surveyedPacked() {
-			d.advance(p)
-			all = append(all, outcome{p.path, p.err})
-		}
+	t.surveys.compared = true
+	why := make(map[string]error)
+	for _, p := range t.surveyedPacked() {
+		t.advance(p)
+		why[p.path] = p.err
 	}
-	d.mu.Unlock()
-	for _, o := range all {
-		d.tell(o.path, o.err)
-	}
+	return why
 }
 
 // surveyedPacked returns the compressed files that were inspected and are not being read. The
@@ -124,20 +118,21 @@ func (t *Tailer) surveyedPacked() (all []*packed) {
 	return all
 }
 
-// readWaiting decides again, in a run --once in which all other files were read, on
-// compressed files that waited for them. It reports whether anything is left to do.
-func (t *Tailer) readWaiting() bool {
+// readWaiting decides again, in a run --once in which all other files were read, on compressed files that
+// waited for them. busy says that something is left to read, rotated that there may be files that were
+// rotated after a compressed one that has just been recognised, which a scan finds.
+func (t *Tailer) readWaiting() (busy, rotated bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isBusy() {
-		return true
+		return true, false
 	}
 	for _, p := range t.surveyedPacked() {
 		if p.readElsewhere {
 			t.advance(p)
 		}
 	}
-	return t.isBusy()
+	return t.isBusy(), slices.ContainsFunc(t.inputs, func(in *input) bool { return len(in.rotated) > 0 })
 }
 
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be

@@ -130,6 +130,8 @@ type match struct {
 	of   *candidate    // nil: it is like no file that is known
 	upTo compare.Place // Rest, Copy: all before it was read of that
 	turn bool          // Undecided: a turn of the reader of that tells more
+
+	compared []*candidate // see noteIntact
 }
 
 // recognise finds out whether the open file s continues a known generation, is a copy of one, or is
@@ -153,7 +155,6 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 			c.Equal = doubt.upTo
 		}
 	}
-	defer t.noteIntact(alike) // see compare.Reader
 	// The clock may have been set back since.
 	waited := time.Since(time.Unix(0, doubt.since)).Abs()
 	late := func(c *candidate, f identity.Facts) bool {
@@ -174,6 +175,7 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	if m.is == identity.Continuation {
 		m.of.NoteReached(s)
 	}
+	m.compared = alike
 	return m
 }
 
@@ -195,12 +197,10 @@ func likest(candidates []*candidate, late func(*candidate, identity.Facts) bool,
 	return m
 }
 
-// noteIntact remembers, for the rest of the scan, which of the compared files still had what was
-// read.
-func (t *Tailer) noteIntact(compared []*candidate) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range compared {
+// noteIntact remembers, for the rest of the scan, which of the files that m was compared with still had
+// what was read (see compare.Reader). The caller holds mu.
+func (t *Tailer) noteIntact(m match) {
+	for _, c := range m.compared {
 		if c.Reader != nil && c.Reader.Intact && c.k.reader == c.reader {
 			c.k.intact = uint32(t.scans.no)
 		}
