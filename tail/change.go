@@ -210,13 +210,11 @@ func (w *worker) closeUnwanted(r *reader) after {
 		err = w.passOld(r) // what start_at: end leaves out must not be read when the input comes back
 	}
 	w.retire(r, compare.Departure{Unwanted: true})
-	about := []any{"input", r.in.Name, "file", r.info.Path, "offset", r.Offset()}
 	if left := st.Size - r.Offset(); err == nil && st.Links == 0 && left > 0 {
-		t.abandoned(r.file, r.Offset(), left)
-		t.o.Logger.Error("deleted file closed before its end, unread bytes are lost: its input no longer matches it", append(about,
-			"bytes", left, "fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")...)
+		t.lose(r.file, r.info.Path, r.Offset(), left, "deleted file closed before its end, unread bytes are lost: its input no longer matches it",
+			"fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")
 	} else {
-		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", about...)
+		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", "input", r.in.Name, "file", r.info.Path, "offset", r.Offset())
 	}
 	return yielded
 }

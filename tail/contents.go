@@ -50,10 +50,7 @@ func (c *contents) isOf(st inode.Status) bool {
 // giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.
 func (w *worker) giveUpRest(r *reader) (after, error) {
-	left := r.size - r.Offset()
-	w.t.abandoned(r.file, r.Offset(), left)
-	w.t.o.Logger.Error("last record of a compressed file is cut off, it is not sent", "input", r.in.Name, "file", w.pathOf(r),
-		"offset", r.Offset(), "bytes", left)
+	w.t.lose(r.file, w.pathOf(r), r.Offset(), r.size-r.Offset(), "last record of a compressed file is cut off, it is not sent")
 	r.z.EndAt(r.Offset())
 	r.z.end = r.Mark()
 	r.size, r.high, r.highest = r.Offset(), r.Offset(), r.Offset()

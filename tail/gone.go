@@ -199,10 +199,8 @@ func (t *Tailer) abandon(r *reader) {
 		return // all of it was read, and only has to become safe
 	}
 	r.k.own().toldLost = true
-	t.abandoned(r.k.file(), r.k.position, unread)
-	t.o.Logger.Error("deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted", "input", r.in.Name, "file", r.path(),
-		"id", r.k.id.String(), "offset", r.k.position, "end", end, "bytes", unread,
-		"fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
+	t.lose(r.k.file(), r.path(), r.k.position, unread, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
+		"end", end, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
 }
 
 // closeIdle closes the file of a reader until its next turn, unless it may not be found again. The

@@ -105,13 +105,12 @@ func (w *worker) shrunk(r *reader) (after, error) {
 	return w.changed(r, "file was truncated")
 }
 
-// lose ends the reader of a file that was moved or deleted while the agent had it closed.
+// loseClosed ends the reader of a file that was moved or deleted while the agent had it closed.
 // Its unread bytes are lost, counted and logged.
-func (w *worker) lose(r *reader) after {
+func (w *worker) loseClosed(r *reader) after {
 	if left := r.high - r.Offset(); left > 0 {
-		w.t.abandoned(r.file, r.Offset(), left)
-		w.t.o.Logger.Error("file was deleted while too few descriptors were left to keep it open, its unread bytes are lost", "file", w.pathOf(r),
-			"offset", r.Offset(), "bytes", left, "fix", "raise limits.open_files and LimitNOFILE of the unit")
+		w.t.lose(r.file, w.pathOf(r), r.Offset(), left, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
+			"fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r, compare.Departure{Lost: true})
 	return closed
@@ -282,9 +281,8 @@ func (t *Tailer) drainDeleted(ctx context.Context) {
 func (t *Tailer) loseDeleted() {
 	for _, r := range t.turns.deleted {
 		if left := r.shown.size - r.k.position; left > 0 {
-			t.abandoned(r.k.file(), r.k.position, left)
-			t.o.Logger.Error("deleted file was not read to its end before the agent stopped, its unread bytes are lost", "input", r.in.Name, "file", r.path(),
-				"id", r.k.id.String(), "offset", r.k.position, "bytes", left, "fix", "raise shutdown_timeout, or see what is in the way of reading it")
+			t.lose(r.k.file(), r.path(), r.k.position, left, "deleted file was not read to its end before the agent stopped, its unread bytes are lost",
+				"fix", "raise shutdown_timeout, or see what is in the way of reading it")
 		}
 	}
 }

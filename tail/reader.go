@@ -193,7 +193,7 @@ func (w *worker) turn(r *reader) (after, error) {
 	st, err := w.look(r)
 	switch {
 	case errors.Is(err, errMoved) && w.job.life.IsGone():
-		return w.lose(r), nil
+		return w.loseClosed(r), nil
 	case errors.Is(err, errMoved):
 		w.t.rescanSoon() // which tells whether it is gone
 		return idle, nil

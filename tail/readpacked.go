@@ -147,9 +147,8 @@ func (t *Tailer) loseBarred(p *packed, k *generation) {
 		why = "compressed: never"
 	}
 	if left := p.facts.Size - k.position; left > 0 {
-		t.abandoned(k.file(), k.position, left)
-		t.o.Logger.Error("file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost", "input", p.in.Name, "file", info.Path,
-			"in", p.path, "offset", k.position, "bytes", left, "err", why+" forbids it",
+		t.lose(k.file(), info.Path, k.position, left, "file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost",
+			"in", p.path, "err", why+" forbids it",
 			"fix", "compress files later (delaycompress), or let the input read compressed files")
 	}
 	t.settle(k)

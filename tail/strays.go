@@ -128,8 +128,7 @@ func (d *discovery) tellLost(in *input) {
 			d.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
 			continue
 		}
-		d.abandoned(k.file(), k.position, left)
-		d.o.Logger.Error("file is gone, its unread bytes are lost unless it comes back", "input", in.Name, "file", info.Path,
-			"offset", k.position, "bytes", left, "fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
+		d.lose(k.file(), info.Path, k.position, left, "file is gone, its unread bytes are lost unless it comes back",
+			"fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
 }

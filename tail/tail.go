@@ -278,8 +278,8 @@ func (t *Tailer) Resting() bool {
 }
 
 // remember, rememberSoon, forget and skip hand things to the journal. That it cannot write is for the
-// journal to tell: it keeps what it was told, and delivery goes on. Only rememberSoon and forget do not
-// wait for the disk: those who hold mu must use them.
+// journal to tell: it keeps what it was told, and delivery goes on. remember and skip wait for the disk, and
+// must not be called with mu held; the others only queue an entry, as lose does.
 func (t *Tailer) remember(f record.File, info record.Facts) { _ = t.o.Positions.Register(f, info) }
 
 func (t *Tailer) rememberSoon(f record.File, info record.Facts) { _ = t.o.Positions.Found(f, info) }
@@ -290,11 +290,12 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
 }
 
-// abandoned counts bytes of a file that are lost because they were never read, from the offset on,
-// and has the journal store their range.
-func (t *Tailer) abandoned(f record.File, offset, bytes int64) {
+// lose counts and logs bytes of the file at path that are lost because they were never read, from the offset
+// on, and has the journal store their range. about is what the log says besides.
+func (t *Tailer) lose(f record.File, path string, offset, bytes int64, why string, about ...any) {
 	t.o.Metrics.Abandoned(f.Input, bytes)
 	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
+	t.o.Logger.Error(why, append([]any{"input", f.Input, "file", path, "id", f.ID.String(), "offset", offset, "bytes", bytes}, about...)...)
 }
 
 // closeFiles closes all files at a stop.
