@@ -157,8 +157,8 @@ func departureOf(r *reader) compare.Departure {
 	return compare.Departure{There: true}
 }
 
-// candidate is a generation that a file may continue, as it stood when the comparing began: that
-// reads files, without Tailer.mu, and counts only if the candidate still stands.
+// candidate is a generation that a file may continue, as it stood when the comparing began. Comparing reads
+// files, without Tailer.mu: what it finds may be applied only if stands returns true by then.
 type candidate struct {
 	compare.Original
 	k       *generation
@@ -203,8 +203,8 @@ func (c *candidate) stands() bool {
 }
 
 // endIfCopy looks at a file that was empty when it was found and now has content: a copy begins as
-// an empty file too. If it may be one, its reader has to end, and a scan decides; a compressed file
-// is inspected at its path.
+// an empty file too. If it may be one, or is compressed, it returns true: its reader has to end with
+// yielded, and a scan decides.
 func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	t := w.t
 	r.empty = false

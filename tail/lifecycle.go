@@ -186,7 +186,7 @@ func (w *worker) renew(r *reader) error {
 	return w.register(r)
 }
 
-// retire is retired, and tells the journal.
+// retire ends the work of a reader on its generation as retired does, and tells the journal.
 func (w *worker) retire(r *reader, left compare.Departure) {
 	r.info.Size = r.high
 	w.t.locked(func() { w.t.retired(r, left) })

@@ -195,8 +195,9 @@ func originalOf(k *generation) survey.Original {
 	return survey.AtRest
 }
 
-// generation returns what is known of a compressed file; nil: nothing is but that it is wanted, or it is
-// being read, or what is known is of another file with the same inode. The caller holds mu.
+// generation returns what is known of a compressed file from an earlier time. It is nil if nothing is, if
+// the file has a reader, if no more is known than that the file is in doubt, or if its handle differs, which
+// makes it another file with the same inode. The caller holds mu.
 func (p *packed) generation() *generation {
 	k := p.in.byNode.get(p.st.Node)
 	if k == nil || k.reader != nil || p.in.doubted(p.st.Node) != nil || otherHandle(k.info.Info().Handle, p.handle) {

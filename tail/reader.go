@@ -37,16 +37,16 @@ type reader struct {
 	resting resting
 	ends
 	linked bool        // it was found by a link, and events are of the folder of that
-	owed   atomic.Bool // a turn for room comes; not guarded
+	owed   atomic.Bool // a lease was refused, and its wake call has not come yet; not guarded
 
 	*busy // never nil, and changed by own alone
 }
 
 // busy is what few readers have at a time. Guarded by Tailer.mu.
 //
-// The file is opened and closed under mu. The worker that has the turn uses it without, and so does who
-// got it under mu to compare it: if the reader rests, another may close it at any moment, to spare
-// descriptors, and its use fails with os.ErrClosed.
+// The file is opened and closed under mu. The worker that has the turn uses it without. Others may copy f
+// under mu and use it without too, to compare the file: a reader that rests may lose it at any moment, to
+// spare descriptors, and then the use fails with os.ErrClosed.
 type busy struct {
 	*reading               // owned by the worker that has its turn; nil: it rests, see rest
 	at       string        // the path of the file; empty: it is that of its generation
@@ -72,8 +72,8 @@ func (r *reader) path() string {
 // unbusy is shared by all readers that have nothing of it. It is never written.
 var unbusy = busy{joint: &alone}
 
-// own returns what few readers have, of this one, for writing. The caller holds mu, and no worker has
-// the reader, or has had it owned before.
+// own returns what few readers have, of this one, for writing. The caller holds mu. While a worker has the
+// reader, the result is the one that the worker uses: its turn began with a call of own.
 func (r *reader) own() *busy {
 	if r.busy == &unbusy {
 		r.busy = &busy{joint: &alone}

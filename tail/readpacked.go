@@ -30,9 +30,9 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	if len(x.Heads) > 0 {
 		r.z.head = x.Heads[0]
 	}
-	looked := is == identity.Own || k.info.Info().Packed != r.z.file // it was not known in this form yet
+	newForm := is == identity.Own || k.info.Info().Packed != r.z.file
 	goesOn := is == identity.Same || is == identity.Continuation
-	if goesOn && !looked {
+	if goesOn && !newForm {
 		r.z.file = k.info.Info().Packed
 	}
 	r.info = record.FileInfo{
@@ -56,7 +56,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	switch is {
 	case identity.Same, identity.Continuation:
 		t.resume(r, k.candidate(t.scans.no))
-		if looked {
+		if newForm {
 			t.apply(r, tracker.Moved{})
 		}
 	case identity.Rewritten:

@@ -49,8 +49,8 @@ type Positions interface {
 type History interface {
 	InputKnown(name string) bool
 	InputSeen(name string) (known bool, err error)
-	// Abandoned notes a range that was given up before it was read. It changes no
-	// position.
+	// Abandoned notes a range that was given up before it was read. It changes no position, and does not
+	// wait for the disk.
 	Abandoned(f record.File, span record.Span) error
 }
 
@@ -134,7 +134,9 @@ type Tailer struct {
 	notices *notices.Board
 	size    func(int64) int64 // nil but in tests, see stat
 
-	mu sync.Mutex // guards what follows
+	// mu guards what follows, but for channels and fds.open. The goroutine that discovers alone writes
+	// inputs and scans.no, and reads these without it.
+	mu sync.Mutex
 	registry
 	turns     turns
 	looks     looks
@@ -157,7 +159,7 @@ type registry struct {
 	byPath *index.Groups[string, reader]
 }
 
-// scans says which scan is under way, and which have ended. Its channel is for any goroutine.
+// scans says which scan is under way, and which have ended.
 type scans struct {
 	no     uint64               // of the scan under way, or of the last one
 	began  [mostBegan]time.Time // when the last scans began, by their numbers
@@ -315,8 +317,8 @@ func (t *Tailer) closeFiles() {
 }
 
 // About how many bytes of the heap a file takes, measured with 60,000 files of one line
-// in one folder: with its reader, its place in the journal and in the indexes that find it,
-// and where nobody reads it any more.
+// in one folder, with its place in the journal and in the indexes that find it: one that has a
+// reader, and one that has none and is remembered.
 const (
 	bytesRead       = 430
 	bytesRemembered = 300

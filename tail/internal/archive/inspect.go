@@ -19,7 +19,7 @@ type Facts struct {
 	Heads []record.Head         // of that, of every length it has
 	Marks map[int64]record.Mark // at the places that were asked for
 	End   record.Mark           // at size
-	Flaw  error                 // something is wrong, and all can be read
+	Flaw  error                 // a checksum does not match, or something follows the end; the content is complete
 	Cut   error                 // it breaks off or is damaged behind size; nil: it does not
 	Left  int64                 // bytes of the compressed file behind that
 }

@@ -45,8 +45,7 @@ type Reader struct {
 	Anew    time.Time // when it was last found truncated or rewritten
 }
 
-// Departure is how the content of a file came to an end in this run. The zero Departure is not
-// known: it was in another run, if at all.
+// Departure is how the content of a file came to an end. It is zero if this run did not see that.
 type Departure struct {
 	At    int64 // ns; when it was deleted or found truncated
 	There bool  // it has a name that no pattern matches

@@ -90,7 +90,7 @@ func (f *File) FoundBy() uint32 { return f.scan }
 // IsRunning reports whether a worker reads it.
 func (f *File) IsRunning() bool { return f.turn == Running || f.turn == Again }
 
-// IsMissing reports whether the last scan did not find it at its path.
+// IsMissing reports whether the last scan did not find it at a path that a pattern matches.
 func (f *File) IsMissing() bool { return f.place != Present }
 
 // IsGone reports whether it is drained and then closed, since its path does not lead to
