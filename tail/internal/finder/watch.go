@@ -31,24 +31,36 @@ type Listener interface {
 
 // Watcher hears of changes in folders. The kernel watches folders, not paths: where a
 // link leads elsewhere, or a folder above has another name, the folder that is at the
-// path by then is watched instead. Its methods are safe for concurrent use.
+// path by then is watched instead. Its methods are safe for concurrent use, but for Close.
 type Watcher struct {
 	to     Listener
 	logger *slog.Logger
 	made   chan struct{} // closed when there is fs
 	news   chan struct{} // a name above a folder has changed
-	every  atomic.Int64  // ns, see Rest
+	every  atomic.Int64  // ns; set by SetPause
 
-	mu     sync.Mutex
-	fs     *fsnotify.Watcher     // nil: nothing is to be watched yet, or the kernel gives none
-	above  *above                // nil: as fs, or the kernel gives no second one
+	now atomic.Pointer[view] // never nil; replaced only by publish
+
+	mu    sync.Mutex        // held by whoever changes the watches, from now.Load to the last publish
+	fs    *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
+	above *above            // nil: as fs, or the kernel gives no second one
+}
+
+// view says what is watched. One that is published is never changed, nor are its maps: a change
+// makes new ones.
+type view struct {
 	wanted map[string]bool       // paths of the folders to be watched
 	at     map[string]inode.Node // what these led to
 	on     map[inode.Node]string // folders that are watched, each by one of its paths
-	also   map[string][]string
-	deaf   bool      // some folders cannot be watched, whatever the reason
-	lost   time.Time // when events were last lost; zero: they are heard
-	ill    *illness  // nil: the kernel refuses nothing
+	also   map[string][]string   // by such a path: the other paths that lead to the folder
+	lost   time.Time             // when events were last lost; zero: they are heard
+	ill    *illness              // nil: the kernel refuses nothing
+}
+
+// isOn reports whether the folder at a path is watched.
+func (v *view) isOn(dir string) bool {
+	n, ok := v.at[dir]
+	return ok && v.on[n] != ""
 }
 
 // illness is why events do not tell of everything: polling makes up for it.
@@ -57,20 +69,17 @@ type illness struct {
 	err       error
 }
 
-// NewWatcher returns a watcher of no folders. Close it after Loop has returned.
+// NewWatcher returns a watcher of no folders. Close it in the end.
 func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
-	w := &Watcher{
-		to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1),
-		at: make(map[string]inode.Node), on: make(map[inode.Node]string),
-	}
+	w := &Watcher{to: to, logger: logger, made: make(chan struct{}), news: make(chan struct{}, 1)}
+	w.now.Store(&view{on: make(map[inode.Node]string)})
 	w.SetPause(LookFast)
 	return w
 }
 
-// Close releases the kernel's watches.
+// Close releases the kernel's watches. It takes no lock: it is called after Loop has returned and
+// after the last call of Update and Also, as Tailer.Run does, and nobody else uses fs and above.
 func (w *Watcher) Close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.fs != nil {
 		w.fs.Close()
 	}
@@ -79,82 +88,82 @@ func (w *Watcher) Close() {
 	}
 }
 
-// Covers reports whether events report changes of the file at a path. It returns false at
-// once while the watches are being updated.
+// Covers reports whether events report changes of the file at a path. It never waits: while the
+// watches are being updated, it returns true only for folders that were watched before.
 func (w *Watcher) Covers(path string) bool {
-	if !w.mu.TryLock() {
-		return false
-	}
-	defer w.mu.Unlock()
-	return w.isOn(filepath.Dir(path)) && w.lost.IsZero()
+	v := w.now.Load()
+	return v.lost.IsZero() && v.isOn(filepath.Dir(path))
 }
 
-// isOn reports whether the folder at a path is watched. The caller holds mu.
-func (w *Watcher) isOn(dir string) bool {
-	n, ok := w.at[dir]
-	return ok && w.on[n] != ""
-}
-
-// Healthy reports whether events report every new name.
+// Healthy reports whether events report every new name. A folder may have no watch for other reasons
+// than an illness: it is on a remote file system, say.
 func (w *Watcher) Healthy() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.ill == nil && !w.deaf
+	v := w.now.Load()
+	for dir := range v.wanted {
+		if !v.isOn(dir) {
+			return false
+		}
+	}
+	return v.ill == nil
 }
 
 // Ill returns why events do not report every change, and a fix; both are empty if they do.
 func (w *Watcher) Ill() (why, fix string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ill == nil {
+	ill := w.now.Load().ill
+	if ill == nil {
 		return "", ""
 	}
-	return fmt.Sprintf("%s: %v", w.ill.what, w.ill.err), w.ill.fix
+	return fmt.Sprintf("%s: %v", ill.what, ill.err), ill.fix
 }
 
 // Update watches exactly these folders; the watcher owns the map from now on. It returns whether
-// some are new: they have to be scanned for earlier changes. It also logs when the watching becomes
-// incomplete or complete again: the kernel refuses a watch, or events were lost a short time ago.
-func (w *Watcher) Update(folders map[string]bool) (added bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wanted = folders
-	ill := w.open(len(folders) > 0)
-	if w.fs != nil {
-		var refused *illness
-		if added, refused = w.follow(); refused != nil {
-			ill = refused
-		}
-	}
-	if time.Since(w.lost) >= scanHeard { // not sooner: repeated losses would be logged again and again
-		w.lost = time.Time{}
-	}
-	if ill == nil && !w.lost.IsZero() { // lost events stay the reason for a while
-		ill = w.ill
-	}
-	w.tell(ill)
-	return added
-}
+// some are new: they have to be scanned for earlier changes.
+func (w *Watcher) Update(folders map[string]bool) (added bool) { return w.watch(folders, true) }
 
 // Also watches these folders in addition, until the next Update. It returns whether some are new,
 // so that they have to be scanned for earlier changes.
-func (w *Watcher) Also(folders map[string]bool) (added bool) {
+func (w *Watcher) Also(folders map[string]bool) (added bool) { return w.watch(folders, false) }
+
+// watch watches these folders: only these, or in addition to those before. It also logs when the
+// watching becomes incomplete, because the kernel refuses a watch, or complete again. The latter is
+// said of all folders of a scan only, and not while events were lost a short time ago.
+func (w *Watcher) watch(folders map[string]bool, only bool) (added bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wanted := maps.Clone(folders)
-	maps.Copy(wanted, w.wanted)
-	if len(wanted) == len(w.wanted) {
-		return false
+	v := *w.now.Load()
+	if !only {
+		folders = maps.Clone(folders)
+		maps.Copy(folders, v.wanted)
+		if len(folders) == len(v.wanted) {
+			return false
+		}
 	}
-	w.wanted = wanted
-	ill := w.open(len(wanted) > 0)
+	v.wanted = folders
+	w.publish(v) // before the folders are looked at: see refresh
+	ill := w.open(len(folders) > 0)
 	if w.fs != nil {
-		added, ill = w.follow()
+		added, ill = w.follow(&v)
 	}
-	if ill != nil {
-		w.tell(ill)
+	if only && time.Since(v.lost) >= scanHeard { // not sooner: repeated losses would be logged again and again
+		v.lost = time.Time{}
 	}
+	if ill != nil || only && v.lost.IsZero() { // else what was the reason stays it
+		v.ill = ill
+	}
+	w.publish(v)
 	return added
+}
+
+// publish makes v what is watched, for all to see. It logs, once, that events are missing, and that
+// they work again. The caller holds mu.
+func (w *Watcher) publish(v view) {
+	was, ill := w.now.Swap(&v).ill, v.ill
+	switch {
+	case ill != nil && (was == nil || was.what != ill.what):
+		w.logger.Warn(ill.what, "err", ill.err, "fix", ill.fix)
+	case ill == nil && was != nil:
+		w.logger.Info("file change notifications work again, files are no longer polled")
+	}
 }
 
 // open creates the inotify instance when there is something to watch (wanted). The result says why
@@ -173,15 +182,16 @@ func (w *Watcher) open(wanted bool) *illness {
 	return nil
 }
 
-// follow sets watches on the wanted folders, and on the links and folders in the paths to them,
-// as they are now. added says that a folder was not watched before, so that what happened in it
-// until now is unknown. ill is the first watch that the kernel refused. The caller holds mu.
-func (w *Watcher) follow() (added bool, ill *illness) {
+// follow sets watches on the wanted folders of v, and on the links and folders in the paths to them,
+// as they are now, and notes them in v, which the caller publishes. added says that a folder was not
+// watched before, so that what happened in it until now is unknown. ill is the first watch that the
+// kernel refused. The caller holds mu.
+func (w *Watcher) follow(v *view) (added bool, ill *illness) {
 	for range mostHops {
-		some, refused := w.followOnce()
+		some, refused := w.followOnce(v)
 		added, ill = added || some, cmp.Or(ill, refused)
 		// Names that are watched only now may have changed before, so the paths are looked at again.
-		if w.above == nil || !w.above.follow(w.wanted, w.isOn) {
+		if w.above == nil || !w.above.follow(v.wanted, v.isOn) {
 			break
 		}
 	}
@@ -190,23 +200,31 @@ func (w *Watcher) follow() (added bool, ill *illness) {
 
 // followOnce is one round of follow. added says that a folder is watched that was not, or another
 // one at its path. ill says why a watch was refused for lack of resources. The caller holds mu.
-func (w *Watcher) followOnce() (added bool, ill *illness) {
+func (w *Watcher) followOnce(v *view) (added bool, ill *illness) {
 	// Looked at before they are watched: the next round finds a folder that is replaced in between.
-	at := make(map[string]inode.Node, len(w.wanted))
-	for dir := range w.wanted {
-		if e, err := inode.At(dir); err == nil && e.IsDir() && (w.on[e.Node] != "" || !isRemote(dir)) {
+	at := make(map[string]inode.Node, len(v.wanted))
+	for dir := range v.wanted {
+		if e, err := inode.At(dir); err == nil && e.IsDir() && (v.on[e.Node] != "" || !isRemote(dir)) {
 			at[dir] = e.Node
 		}
 	}
-	remove, add, also := plan(w.on, at)
+	was := *v
+	remove, add, also := plan(was.on, at)
+	v.at, v.also, v.on = at, also, maps.Clone(was.on)
 	for _, n := range remove {
-		_ = w.fs.Remove(w.on[n]) // gone already, as a rule
-		delete(w.on, n)
+		delete(v.on, n)
 	}
+	// Before the watches change: none is taken for set that is not, and the first event of a new one
+	// finds all paths that lead to its folder.
+	w.publish(*v)
+	for _, n := range remove {
+		_ = w.fs.Remove(was.on[n]) // gone already, as a rule
+	}
+	v.on = maps.Clone(v.on)
 	for n, dir := range add {
 		err := w.fs.Add(dir)
 		if err == nil {
-			w.on[n] = dir
+			v.on[n] = dir
 			continue
 		}
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
@@ -215,16 +233,12 @@ func (w *Watcher) followOnce() (added bool, ill *illness) {
 		}
 	}
 	for dir, n := range at {
-		if was, ok := w.at[dir]; w.on[n] != "" && (!ok || was != n) {
+		if led, ok := was.at[dir]; v.on[n] != "" && (!ok || led != n) {
 			added = true
 		}
 	}
 	for n := range add {
-		added = added || w.on[n] != ""
-	}
-	w.at, w.also, w.deaf = at, also, false
-	for dir := range w.wanted {
-		w.deaf = w.deaf || !w.isOn(dir)
+		added = added || v.on[n] != ""
 	}
 	return added, ill
 }
@@ -263,21 +277,23 @@ func plan(on map[inode.Node]string, at map[string]inode.Node) (remove []inode.No
 
 // refresh updates the watches after something has happened to a folder that is to be watched, or to
 // a name above one (dir is empty). gone says that the folder was deleted or renamed, so that the
-// kernel watches it no longer.
+// kernel watches it no longer. For another path it returns without waiting: if the folder there
+// becomes one to be watched just now, it is looked at only after that was published.
 func (w *Watcher) refresh(dir string, gone bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n, ok := w.at[dir]; gone && ok && w.on[n] == dir {
-		delete(w.on, n)
-		delete(w.at, dir)
-		w.deaf = true
-	}
-	if dir != "" && !w.wanted[dir] {
+	if dir != "" && !w.now.Load().wanted[dir] {
 		return
 	}
-	if _, ill := w.follow(); ill != nil {
-		w.tell(ill)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v := *w.now.Load()
+	if n, ok := v.at[dir]; gone && ok && v.on[n] == dir {
+		v.on = maps.Clone(v.on)
+		delete(v.on, n)
+		w.publish(v)
 	}
+	_, ill := w.follow(&v)
+	v.ill = cmp.Or(ill, v.ill)
+	w.publish(v)
 }
 
 // overflow notes that the kernel has dropped events: files are polled until no event was
@@ -285,22 +301,10 @@ func (w *Watcher) refresh(dir string, gone bool) {
 func (w *Watcher) overflow(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lost = time.Now()
-	if w.ill == nil {
-		w.tell(&illness{"file events were lost, checking all files and polling for a while", "nothing, no record is lost; if this happens again, raise fs.inotify.max_queued_events", err})
-	}
-}
-
-// tell logs, once, that events are missing, and that they work again. The caller holds mu.
-func (w *Watcher) tell(ill *illness) {
-	was := w.ill
-	w.ill = ill
-	switch {
-	case ill != nil && (was == nil || was.what != ill.what):
-		w.logger.Warn(ill.what, "err", ill.err, "fix", ill.fix)
-	case ill == nil && was != nil:
-		w.logger.Info("file change notifications work again, files are no longer polled")
-	}
+	v := *w.now.Load()
+	v.lost = time.Now()
+	v.ill = cmp.Or(v.ill, &illness{"file events were lost, checking all files and polling for a while", "nothing, no record is lost; if this happens again, raise fs.inotify.max_queued_events", err})
+	w.publish(v)
 }
 
 // Loop passes events to the listener until ctx ends. After a write it rests for a moment, so that
@@ -413,12 +417,10 @@ func (w *Watcher) hear(e fsnotify.Event) {
 // pathsOf returns the paths of the file that an event is about: several if several watched paths
 // lead to its folder.
 func (w *Watcher) pathsOf(path string) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	paths := []string{path}
-	if len(w.also) > 0 {
+	if also := w.now.Load().also; len(also) > 0 {
 		dir, base := filepath.Split(path)
-		for _, other := range w.also[filepath.Clean(dir)] {
+		for _, other := range also[filepath.Clean(dir)] {
 			paths = append(paths, filepath.Join(other, base))
 		}
 	}
@@ -430,9 +432,7 @@ func (w *Watcher) pathsOf(path string) []string {
 // whether it exists.
 func (w *Watcher) isCurrent(dir string) bool {
 	e, err := inode.At(dir)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, ok := w.at[dir]
+	n, ok := w.now.Load().at[dir]
 	return err == nil && (!ok || n == e.Node)
 }
 

@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kusto-agent/tail/internal/inode"
@@ -64,9 +66,7 @@ func update(w *Watcher, folders ...string) (added bool) {
 
 // watchedPaths are the paths by which folders are watched, in order.
 func (w *Watcher) watchedPaths() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Sorted(maps.Values(w.on))
+	return slices.Sorted(maps.Values(w.now.Load().on))
 }
 
 // await waits until a watcher tells of something.
@@ -210,6 +210,95 @@ func TestAlso(t *testing.T) {
 	e.await(t, "appeared "+filepath.Join(log, "a"))
 	must(t, os.WriteFile(filepath.Join(app, "b"), nil, 0o644))
 	e.await(t, "appeared "+filepath.Join(app, "b"))
+}
+
+// TestDuringUpdate: while the watches are being updated, files whose watch stays are covered and
+// heard of; one whose watch was ended, or is only being set, is not covered, so that it is polled.
+func TestDuringUpdate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"stays", "goes", "comes"} {
+		must(t, os.Mkdir(path(name), 0o755))
+	}
+	w, e := listen(t, path("stays"), path("goes"))
+	covered := func(when string, stays, goes, comes bool) {
+		t.Helper()
+		for name, want := range map[string]bool{"stays": stays, "goes": goes, "comes": comes} {
+			if got := w.Covers(filepath.Join(path(name), "a.log")); got != want {
+				t.Errorf("%s: a file in %q is covered: %v", when, name, got)
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	covered("before", true, true, false)
+	v := *w.now.Load()
+	v.wanted = map[string]bool{path("stays"): true, path("comes"): true}
+	w.publish(v)
+	if w.Healthy() {
+		t.Error("a folder that has no watch yet is taken for watched")
+	}
+	if added, ill := w.follow(&v); !added || ill != nil {
+		t.Fatalf("added %v, ill %v", added, ill)
+	}
+	covered("the watches are set", true, false, false)
+	must(t, os.WriteFile(filepath.Join(path("stays"), "a.log"), []byte("line\n"), 0o644))
+	e.await(t, "appeared "+filepath.Join(path("stays"), "a.log"))
+	e.await(t, "written "+filepath.Join(path("stays"), "a.log"))
+	w.publish(v)
+	covered("after", true, false, true)
+	if !w.Healthy() {
+		t.Error("not all folders are watched")
+	}
+}
+
+// TestSick: why events do not tell of everything is logged once, and its end once, which only all
+// folders of a scan can show, and no sooner than events have been heard for a while.
+func TestSick(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w := NewWatcher(make(ears, 10), slog.New(slog.NewTextHandler(&log, nil)))
+		logged := func(when string, want int) {
+			t.Helper()
+			if got := strings.Count(log.String(), "\n"); got != want {
+				t.Errorf("%s: %d lines logged, want %d:\n%s", when, got, want, log.String())
+			}
+			log.Reset()
+		}
+		logged("new", 0)
+		w.overflow(errors.New("overflow"))
+		logged("events are lost", 1)
+		w.overflow(errors.New("overflow"))
+		logged("once more", 0)
+		if why, fix := w.Ill(); why == "" || fix == "" || w.Healthy() {
+			t.Errorf("ill: %q, fix %q, healthy %v", why, fix, w.Healthy())
+		}
+		update(w)
+		logged("a scan soon after", 0)
+		time.Sleep(scanHeard)
+		w.Also(map[string]bool{dir: true})
+		defer w.Close()
+		logged("some folders", 0)
+		update(w, dir)
+		logged("a scan", 1)
+		update(w, dir)
+		logged("another scan", 0)
+
+		v := *w.now.Load()
+		v.ill = &illness{"refused", "raise it", errors.New("no space")}
+		w.publish(v)
+		logged("a watch is refused", 1)
+		w.Also(map[string]bool{other: true})
+		w.refresh(dir, false)
+		logged("some folders are not refused", 0)
+		update(w, dir, other)
+		logged("no folder of a scan is refused", 1)
+		if why, _ := w.Ill(); why != "" || !w.Healthy() {
+			t.Errorf("ill: %q, healthy %v", why, w.Healthy())
+		}
+	})
 }
 
 // TestStaleRename: an event of a folder that is no longer at the path says nothing of
