@@ -138,8 +138,8 @@ type LookState struct {
 	Reserved bool          // it ends with room in which something may be written
 }
 
-// LookWait returns how long after a turn of a reader the next one comes; r says what that turn
-// found. The longer the file has not changed, the longer the wait; it is longer too if events tell
+// LookWait returns how long after a turn of a reader the next one comes; r: the state of the file after
+// the turn. The longer the file has not changed, the longer the wait; it is longer too if events tell
 // of growth. If the file could not be read, or time alone may complete its last record (Pending), a
 // turn is always planned. planned is false if only an event or the check of files without events (a
 // glance) brings one.
