@@ -37,24 +37,19 @@ type Notice struct {
 
 // Board has the notices that are in force. It is for any goroutine.
 type Board struct {
-	log *slog.Logger
+	log  *slog.Logger
+	scan atomic.Uint64 // number of the scan under way
 
-	mu   sync.Mutex // guards what follows
-	now  map[Subject]Notice
-	scan uint64
-
-	len atomic.Int64 // of now
+	mu  sync.Mutex
+	now map[Subject]Notice // guarded by mu
+	len atomic.Int64       // of now
 }
 
 // New returns a board without notices, which logs to log.
 func New(log *slog.Logger) *Board { return &Board{log: log, now: make(map[Subject]Notice)} }
 
 // Begin says that a scan of the folders begins, which has this number.
-func (b *Board) Begin(scan uint64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.scan = scan
-}
+func (b *Board) Begin(scan uint64) { b.scan.Store(scan) }
 
 // Report puts up a notice that the subject cannot be read because of err, or takes it down if err is
 // nil. It logs that if it is news: a reason that differs from the one before in numbers only is none.
@@ -89,15 +84,16 @@ func (b *Board) set(about Subject, err error, first bool) (was, now Notice, ok b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer func() { b.len.Store(int64(len(b.now))) }()
+	scan := b.scan.Load()
 	was, there := b.now[about]
-	if first && there && was.scan == b.scan {
+	if first && there && was.scan == scan {
 		return was, was, false
 	}
 	if err == nil {
 		delete(b.now, about)
 		return was, Notice{}, true
 	}
-	now = Notice{Why: err.Error(), Fix: FixOf(err), Unread: isUnread(err), scan: b.scan}
+	now = Notice{Why: err.Error(), Fix: FixOf(err), Unread: isUnread(err), scan: scan}
 	b.now[about] = now
 	return was, now, true
 }
@@ -128,7 +124,8 @@ func (b *Board) Forget(drop func(Subject) bool) {
 // Expire takes down the notices that the scan under way has not reported again, but for those that
 // one input has of a path that is still read: their readers report when that is over.
 func (b *Board) Expire(isRead func(path string) bool) {
-	b.remove(func(s Subject, n Notice) bool { return n.scan < b.scan && (s.Input == "" || !isRead(s.Path)) })
+	scan := b.scan.Load()
+	b.remove(func(s Subject, n Notice) bool { return n.scan < scan && (s.Input == "" || !isRead(s.Path)) })
 }
 
 func (b *Board) remove(drop func(Subject, Notice) bool) {
