@@ -210,14 +210,14 @@ func TestHeard(t *testing.T) {
 		if turn == tracker.Running {
 			tailer.apply(r, tracker.Taken{})
 			if heard {
-				tailer.touched(r.path())
+				listener{tailer}.Heard([]finder.Event{{What: finder.Written, Path: r.path()}})
 			}
 			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
 			r.polled.looked, r.polled.At = r.polled.looked.Add(-since), r.polled.At.Add(-since)
 			if heard {
-				tailer.touched(r.path())
+				listener{tailer}.Heard([]finder.Event{{What: finder.Written, Path: r.path()}})
 			}
 		}
 		switch next := r.polled.At.Since(r.polled.looked); {

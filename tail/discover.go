@@ -308,30 +308,3 @@ func (d *discovery) seen(r *reader, path, was string, st inode.Status) {
 	}
 	d.apply(r, tracker.Seen{Scan: d.scans.no, Renamed: renamed, Changed: r.changed(st)})
 }
-
-// Package tail/internal/finder only finds files. What follows connects it to the code that
-// decides what is done with them.
-
-// atOnce is how many names that events told of wait to be looked at.
-const atOnce = 4096
-
-// listener has events give turns to readers and ask for scans.
-type listener struct{ t *Tailer }
-
-func (l listener) Written(path string)     { l.t.touched(path) }
-func (l listener) Appeared(path string)    { l.t.freshName(path) }
-func (l listener) Renamed(from, to string) { l.t.noteRename(from, to) }
-func (l listener) Changed()                { l.t.rescanSoon() }
-
-// rescanSoon asks for a scan before the next periodic one.
-func (t *Tailer) rescanSoon() {
-	select {
-	case t.scans.wanted <- struct{}{}:
-	default:
-	}
-}
-
-// Watching tells why the kernel does not tell of every change where events are
-// wanted, so that files are polled, and what can be done about it. Both are empty
-// while it does.
-func (t *Tailer) Watching() (why, fix string) { return t.watch.Ill() }

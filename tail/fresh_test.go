@@ -43,7 +43,7 @@ func TestFreshNames(t *testing.T) {
 		t.Helper()
 		tailer.news.crowd = crowd
 		in.isNew = isNew
-		tailer.freshName(w.path(name))
+		listener{tailer}.Heard([]finder.Event{{What: finder.Appeared, Path: w.path(name)}})
 		tailer.find.meetFresh()
 		if got := reads(path); got != want {
 			t.Errorf("%s, a crowd from %d on, new %v: it is read: %v", path, crowd, isNew, got)

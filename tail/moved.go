@@ -369,16 +369,6 @@ func (in *input) longer(s *compare.Sample, scan uint64) (all []*candidate) {
 // A file can be made and renamed, to a name that no pattern matches, before anybody
 // has looked. Events tell that it was where a pattern matched.
 
-// noteRename stores a rename that an event has reported, for the next scan. If too many are stored,
-// it is dropped.
-func (t *Tailer) noteRename(from, to string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.news.renames) < atOnce {
-		t.news.renames = append(t.news.renames, finder.Rename{From: from, To: to})
-	}
-}
-
 // meetRenamed reads files that were renamed before a scan found them, from a path that a pattern
 // matches to one that none does.
 func (d *discovery) meetRenamed() {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"kusto-agent/internal/compressed"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
@@ -51,25 +50,7 @@ func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 // busyFor is for how many scans names are taken to change often after they did.
 const busyFor = 3
 
-// crowd is from how many files on a scan takes its time, so that new names are looked at
-// by themselves.
-const crowd = 2000
-
-// freshName notes the path of a new file that is to be read before the next scan: one at the path
-// of a file that is being read, since the next rotation may come soon, or any if a scan takes long.
-// Compressed files wait for the scan, which finds their originals first.
-func (t *Tailer) freshName(path string) {
-	t.mu.Lock()
-	live := func(r *reader) bool { return !r.life.IsMissing() }
-	slow := t.files() >= t.news.crowd && !compressed.IsNamed(path)
-	if (slow || some(t.byPath.Get(path), live)) && len(t.news.fresh) < atOnce {
-		t.news.fresh = append(t.news.fresh, path)
-	}
-	t.mu.Unlock()
-	t.rescanSoon()
-}
-
-// meetFresh reads the new files that freshName has noted, and the files in new folders.
+// meetFresh reads the new files of which events told, and the files in new folders.
 func (d *discovery) meetFresh() {
 	for _, path := range take(d.Tailer, &d.news.fresh) {
 		for _, in := range d.inputs {

@@ -8,7 +8,6 @@ import (
 
 	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/finder"
-	"kusto-agent/tail/internal/tracker"
 )
 
 // looks are the planned turns of readers that rest. Guarded by Tailer.mu, but for the channel.
@@ -61,15 +60,6 @@ func lookEvery(inputs []*input) time.Duration {
 		every = min(every, finder.LookEvery(in.MaxWait))
 	}
 	return every
-}
-
-// touched looks at the readers of a path after the kernel has reported a write to it.
-func (t *Tailer) touched(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for r := range t.byPath.Get(path) {
-		t.apply(r, tracker.Heard{})
-	}
 }
 
 // lookSoon gives a turn to a reader, because its file was written to; later if its last turn ended

@@ -167,13 +167,6 @@ type scans struct {
 	wanted chan struct{}        // a scan is wanted before the next periodic one
 }
 
-// news is what events tell that the goroutine that discovers has still to look at.
-type news struct {
-	fresh   []string        // paths at which events told of another file
-	crowd   int             // files from which on new names are looked at by themselves
-	renames []finder.Rename // that events told of since the last scan
-}
-
 // New returns a tailer that has read what the journal remembers of its inputs. The error is one of
 // the settings of an input. Run must be called.
 func New(o Options) (*Tailer, error) {

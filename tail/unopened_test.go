@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"kusto-agent/tail/internal/finder"
 	"os"
 	"testing"
 
@@ -27,7 +28,7 @@ func notOpenedAtOnce(t *testing.T) (w *world, end func()) {
 	w.look()
 	w.appendTo("a.old", "one\n")
 	end = w.shutOut("a.old")
-	w.tailer.noteRename(w.path("a.log"), w.path("a.old"))
+	listener{w.tailer}.Heard([]finder.Event{{What: finder.Renamed, From: w.path("a.log"), Path: w.path("a.old")}})
 	w.look()
 	return w, end
 }

@@ -19,15 +19,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listener is told what events say. Each is a hint: one that is lost costs time, and
-// data only of a file that was made and renamed away before anybody looked. Its methods
-// are called by the goroutine of Watcher.Loop.
-type Listener interface {
-	Written(path string)     // a file was written to
-	Appeared(path string)    // there is a new name
-	Renamed(from, to string) // a file got another name
-	Changed()                // names have changed, and are to be looked at
+// Listener is told what events say, in their order, by the goroutine of Watcher.Loop. Each event is a hint:
+// one that is lost costs time, and data only of a file that was made and renamed away before anybody looked.
+// The listener does not keep the slice.
+type Listener interface{ Heard([]Event) }
+
+// Event is what the kernel says of a path.
+type Event struct {
+	What What
+	Path string // Changed: empty
+	From string // Renamed: the path before
 }
+
+// What happened, as far as an event tells.
+type What uint8
+
+// What an event says.
+const (
+	Written  What = iota // the file was written to
+	Appeared             // there is a new name
+	Renamed              // the file has the name since, and had another
+	Changed              // names have changed, and are to be looked at
+)
 
 // Watcher hears of changes in folders. The kernel watches folders, not paths: where a
 // link leads elsewhere, or a folder above has another name, the folder that is at the
@@ -38,6 +51,8 @@ type Watcher struct {
 	made   chan struct{} // closed when there is fs
 	news   chan struct{} // a name above a folder has changed
 	every  atomic.Int64  // ns; set by SetPause
+
+	heard []Event // not told yet; of the goroutine of Loop
 
 	now atomic.Pointer[view] // never nil; replaced only by publish
 
@@ -324,20 +339,22 @@ func (w *Watcher) Loop(ctx context.Context) {
 			return
 		case <-w.news:
 			w.refresh("", false)
-			w.to.Changed()
+			w.hear(Event{What: Changed})
 		case err := <-w.fs.Errors:
 			if errors.Is(err, fsnotify.ErrEventOverflow) {
 				w.overflow(err)
 			}
-			w.to.Changed()
+			w.hear(Event{What: Changed})
 		case e := <-w.fs.Events:
 			now := time.Now()
-			w.hear(e)
+			w.translate(e)
 			wrote = e.Has(fsnotify.Write) && (now.Sub(last) > gathered || now.Sub(rested) > LookFast)
 			last = now
 		}
+		w.tell()
 		for wrote && w.rest(ctx) {
 			wrote = w.hearGathered()
+			w.tell()
 			rested = time.Now()
 			last = rested
 		}
@@ -365,7 +382,7 @@ func (w *Watcher) rest(ctx context.Context) bool {
 	}
 }
 
-// hearGathered passes on all events that have gathered during a rest. It returns true, so that the
+// hearGathered takes all events that have gathered during a rest. It returns true, so that the
 // next rest begins at once, if a file was written to and the events were few. Then the next event
 // of a file that is written to all the time wakes nobody up.
 func (w *Watcher) hearGathered() (wrote bool) {
@@ -373,7 +390,7 @@ func (w *Watcher) hearGathered() (wrote bool) {
 	for yielded := 0; yielded < mostYields; {
 		select {
 		case e := <-w.fs.Events:
-			w.hear(e)
+			w.translate(e)
 			wrote, heard, yielded = wrote || e.Has(fsnotify.Write), heard+1, 0
 		default:
 			runtime.Gosched()
@@ -391,27 +408,46 @@ const (
 	fewEvents  = 8
 )
 
-// hear passes one event to the listener, under each path that leads to the file. If a watched
+// translate hears what an event of the kernel says, under each path that leads to the file. If a watched
 // folder itself was created, deleted or renamed, it updates the watches.
-func (w *Watcher) hear(e fsnotify.Event) {
+func (w *Watcher) translate(e fsnotify.Event) {
 	paths := w.pathsOf(e.Name)
 	switch {
 	case e.Has(fsnotify.Write):
 		for _, path := range paths {
-			w.to.Written(path)
+			w.hear(Event{What: Written, Path: path})
 		}
 		return
 	case e.Has(fsnotify.Create):
 		from := renamedFrom(e)
 		for i, path := range paths {
 			if i == 0 && from != "" && w.isCurrent(filepath.Dir(path)) {
-				w.to.Renamed(from, path)
+				w.hear(Event{What: Renamed, Path: path, From: from})
 			}
-			w.to.Appeared(path)
+			w.hear(Event{What: Appeared, Path: path})
 		}
 	}
 	w.refresh(e.Name, e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename))
-	w.to.Changed()
+	w.hear(Event{What: Changed})
+}
+
+// mostHeard is how many events are told together at most.
+const mostHeard = 256
+
+// hear adds an event to those that are told together.
+func (w *Watcher) hear(e Event) {
+	if w.heard = append(w.heard, e); len(w.heard) >= mostHeard {
+		w.tell()
+	}
+}
+
+// tell tells the listener what was heard.
+func (w *Watcher) tell() {
+	if len(w.heard) > 0 {
+		w.to.Heard(w.heard)
+		clear(w.heard)
+		w.heard = w.heard[:0]
+	}
 }
 
 // pathsOf returns the paths of the file that an event is about: several if several watched paths

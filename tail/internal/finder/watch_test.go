@@ -30,10 +30,20 @@ const patience = time.Minute
 // ears hand on what a watcher tells.
 type ears chan string
 
-func (e ears) Written(path string)     { e <- "written " + path }
-func (e ears) Appeared(path string)    { e <- "appeared " + path }
-func (e ears) Renamed(from, to string) { e <- "renamed " + from + " " + to }
-func (e ears) Changed()                { e <- "changed" }
+func (e ears) Heard(all []Event) {
+	for _, x := range all {
+		switch x.What {
+		case Written:
+			e <- "written " + x.Path
+		case Appeared:
+			e <- "appeared " + x.Path
+		case Renamed:
+			e <- "renamed " + x.From + " " + x.Path
+		case Changed:
+			e <- "changed"
+		}
+	}
+}
 
 // listen watches folders until the test ends.
 func listen(t *testing.T, folders ...string) (*Watcher, ears) {
