@@ -118,12 +118,3 @@ func (t *Tailer) endUnpacking(r *reader) {
 
 // isCut reports whether a file is a compressed one that breaks off.
 func (r *reader) isCut() bool { return r.z != nil && r.z.file.Cut }
-
-// sizeAt returns the size of the content of a file whose status is st. Of a compressed file it is
-// the size that the inspection found.
-func (k *generation) sizeAt(st inode.Status) int64 {
-	if info := k.info.Info(); info.Packed.Size > 0 {
-		return info.Size
-	}
-	return st.Size
-}

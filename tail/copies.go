@@ -3,250 +3,85 @@ package tail
 import (
 	"os"
 	"path/filepath"
-	"time"
 
-	"kusto-agent/internal/compressed"
-	"kusto-agent/internal/record"
-	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/tracker"
 )
 
-// suspicion is that a file is a copy of one that is being read.
-type suspicion struct {
-	node  inode.Node
-	since int64  // ns
-	turn  bool   // a turn of the reader of that tells more, and was asked for
-	scan  uint64 // number of the last scan that had it
-	path  string
-	of    *generation   // what it may be a copy of
-	upTo  compare.Place // so far it was found equal to that, while that was as it was read
-	f     *os.File      // holds it open, in case it is deleted or renamed meanwhile; nil: there are too few descriptors
-	looks int           // how often it was looked for in vain since its path is gone
-}
-
-// doubt notes that a file may be a copy of the one that m says, or repeats the note at a later
-// scan. It owns the open file f, and keeps it open until that is decided, unless too many files are
-// open. The journal is told, so that the next run finds the file under another name too. The caller
-// holds mu.
-func (t *Tailer) doubt(in *input, info record.FileInfo, m match, f *os.File) {
-	n := inode.Of(info)
-	s := in.suspect[n]
-	if s.since == 0 {
-		s.node, s.since = n, t.noteDoubt(in, info)
-	}
-	s.turn, s.scan, s.path = m.turn, t.scans.no, info.Path
-	if m.of != nil && m.upTo.Offset > 0 {
-		s.of, s.upTo = m.of.k, m.upTo
-	}
-	switch {
-	case s.f == f:
-	case s.f == nil && int(t.fds.open.Load()) < t.fds.most:
-		s.f = f
-		t.fds.open.Add(1)
-	default:
-		f.Close()
-	}
-	in.suspect[n] = s
-}
-
-// noteDoubt tells the journal of a file that may be a copy, and returns since when that is so, in ns:
-// an earlier run may have doubted it before. The caller holds mu.
-func (t *Tailer) noteDoubt(in *input, info record.FileInfo) (since int64) {
-	if k := in.doubted(inode.Of(info)); k != nil {
-		return k.info.Info().Doubted
-	}
-	info.Doubted = time.Now().UnixNano()
-	info.Head = record.Head{} // nothing is compared with it
-	k := newGeneration()
-	k.setFile(in.files, in.newFile(&info))
-	k.info = info.Facts()
-	in.known.Put(k)
-	in.byNode.put(k)
-	t.rememberSoon(k.file(), k.info)
-	return info.Doubted
-}
-
-// doubted returns what is known of a file that may be a copy and that no reader has; nil: the file is
-// none of these. The caller holds mu.
-func (in *input) doubted(n inode.Node) *generation {
-	if k := in.byNode.now.Get(n); k != nil && k.reader == nil && k.info.Info().Doubted != 0 {
-		return k
-	}
-	return nil
-}
-
-// endSuspicion forgets that a file may be a copy, and closes it unless a reader has taken it. The
-// caller holds mu.
-func (t *Tailer) endSuspicion(in *input, n inode.Node, taken *os.File) {
-	if s := in.suspect[n]; s.f != nil {
-		if s.f != taken {
-			s.f.Close()
+// findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
+// lines that were written after the last read, and then beside each for copies from later truncations.
+func (d *discovery) findCopies(in *input) {
+	var found []rotated
+	for _, k := range take(d.Tailer, &in.truncated) {
+		var c *candidate
+		d.locked(func() { c = k.candidate(d.scans.no) })
+		last, isRead := d.copyOf(in, c)
+		if last.path != "" {
+			d.adopt(in, last.path, c.Info.First)
+			isRead = isRead || !in.isUnopened(last.st.Node)
+			if info := c.Info; last.st.Birth > 0 {
+				info.Birth = last.st.Birth
+				found = append(found, rotated{info: info, at: last.path})
+			}
 		}
-		t.fds.open.Add(-1)
+		d.locked(func() {
+			if isRead && k.reader == nil && k.position == 0 { // the copy is read as a file of its own
+				d.settle(k)
+			}
+		})
 	}
-	delete(in.suspect, n)
-}
-
-// vanished returns the files that may be copies and that the scan w did not find. The caller holds mu.
-func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
-	for _, s := range in.suspect {
-		if s.scan != d.scans.no && !w.Unknown(s.path) {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// missCopy handles a file that may be a copy and that the scan did not find: it is compared by its
-// descriptor. If it is not held open, because there was no descriptor, it is asked about again while
-// its path is there; when that is gone it is looked for as a rotated one is, as often, and counts as
-// lost if it is not found.
-func (d *discovery) missCopy(in *input, s suspicion) {
-	if s.f != nil {
-		if st, err := inode.In(s.f); err == nil {
-			d.adoptOpen(in, s.path, s.f, st, s.path)
-		}
-		return
-	}
-	if !leadsElsewhere(s.path, s.node) {
-		return
-	}
-	var k *generation
-	var info record.FileInfo
-	d.locked(func() {
-		if k = in.doubted(s.node); k != nil {
-			info = k.info.Info()
-		}
-	})
-	if k != nil {
-		if path := in.whereIs(rotated{info: info}); path != "" {
-			d.adopt(in, path, info.First)
-			return
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s.looks++; k != nil && s.looks < mostLooks {
-		in.suspect[s.node] = s
-		d.rescanSoon()
-		return
-	}
-	if k != nil {
-		in.lost = append(in.lost, k)
-	}
-	d.endSuspicion(in, s.node, nil)
-}
-
-// departureOf returns how the open file of a reader left its path; the zero departure if the file
-// is compressed, not open or cannot be examined.
-func departureOf(r *reader) compare.Departure {
-	if r.f == nil || r.z != nil {
-		return compare.Departure{}
-	}
-	st, err := inode.In(r.f)
-	switch {
-	case err != nil:
-		return compare.Departure{}
-	case st.Links == 0:
-		return compare.Departure{At: st.Ctime, Deleted: true}
-	}
-	return compare.Departure{There: true}
-}
-
-// candidate is a generation that a file may continue, as it stood when the comparing began. Comparing reads
-// files, without Tailer.mu: what it finds may be applied only if stands returns true by then.
-type candidate struct {
-	compare.Original
-	k       *generation
-	reader  *reader // nil: nobody reads it
-	turning bool    // a turn of that is under way, or to come
-	changed int64   // see past
-}
-
-// candidate copies the state of the generation k and of its reader. scan is the number of the scan
-// under way. The caller holds Tailer.mu.
-func (k *generation) candidate(scan uint64) *candidate {
-	c := &candidate{Original: k.original(), k: k, reader: k.reader, changed: k.changed}
-	c.Trail, c.Late = nil, nil
-	if r := k.reader; r != nil {
-		c.turning = r.life.Turn() == tracker.Queued || r.life.IsRunning()
-		c.Ahead = nil
-		c.Reader = &compare.Reader{
-			File: r.f, Path: r.path(), Deleted: r.life.IsDeleted(), Missing: r.life.IsMissing(), Packed: r.z != nil,
-			Resting: r.atEnd && r.life.Turn() == tracker.Resting, InTurn: r.life.IsRunning(),
-			Intact: k.intact == uint32(scan), Anew: k.anew,
-		}
-	} else if !k.truncated.IsZero() {
-		c.Trail, c.Late = k.places(), k.late // by which a copy is recognized that is shorter than what was read
-	}
-	return c
-}
-
-// original returns what is known of the generation k. The caller holds Tailer.mu, and keeps the
-// result no longer than that.
-func (k *generation) original() compare.Original {
-	return compare.Original{
-		Info: k.info.Info(), Truncated: k.truncated, Left: k.left,
-		Position: k.position, Mark: k.mark, Ahead: k.ahead, Trail: k.trail, Late: k.late,
+	for _, was := range found {
+		d.findSiblings(in, finder.NewLook(), was, was.at)
 	}
 }
 
-// stands reports whether the generation is still as it was when the candidate was copied. The
-// caller holds Tailer.mu.
-func (c *candidate) stands() bool {
-	r := c.k.reader
-	return r == c.reader && c.k.position == c.Position && (r == nil || r.life.Turn() == tracker.Resting)
-}
-
-// endIfCopy looks at a file that was empty when it was found and now has content: a copy begins as
-// an empty file too. If it may be one, or is compressed, it returns true: its reader has to end with
-// yielded, and a scan decides.
-func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
-	t := w.t
-	r.empty = false
-	packed := archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain
-	m := match{is: identity.Undecided}
-	if !packed {
-		m = t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.noteIntact(m)
-	if m.is == identity.Own {
-		return false
-	}
-	r.in.known.Delete(r.file)
-	r.in.byNode.remove(st.Node)
-	if !packed {
-		r.in.readers.Delete(st.Node)
-		info := r.info
-		info.Path = r.path()
-		t.doubt(r.in, info, m, r.f)
-		if r.in.suspect[st.Node].f == r.f {
-			t.fds.open.Add(-1) // doubt has counted the file, which was counted for the reader before
-			r.f = nil
-		}
-	}
-	return true
-}
-
-// A copy is seen too where heads cannot be compared: so little of it is written yet,
-// or nothing of the original was read. Then its name has to tell.
-
-// namesakes returns the files being read whose path is the beginning of the path of s, as app.log
-// is of app.log.1. The caller holds mu.
-func (t *Tailer) namesakes(in *input, s *compare.Sample) (all []*candidate) {
-	path := s.File.Name()
-	for end := len(path) - 1; end > len(filepath.Dir(path))+1; end-- {
-		for r := range t.byPath.Get(path[:end]) {
-			if r.in.files == in.files && r.f != s.File && r.z == nil {
-				all = append(all, r.k.candidate(t.scans.no))
+// copyOf returns a copy of the truncated generation c which is not known yet. Of several that begin alike,
+// such as those of earlier truncations, the one that was changed last is the copy; one without a path: there
+// is none. isRead says that one is known, and has all that was seen of a generation of which nothing was
+// read.
+func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) {
+	for _, path := range c.Info.Paths() {
+		dir, _ := filepath.Split(path)
+		entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
+		for _, e := range entries {
+			path := dir + e.Name()
+			if !e.Type().IsRegular() || !compare.IsNameOf(path, c.Info) || in.Excludes(path) || d.isOfAnother(in, path) {
+				continue
+			}
+			switch st, known, is := d.continues(in, c, path); {
+			case is && known:
+				isRead = isRead || c.isUnread() && st.Size >= c.Info.Size
+			case is && st.Ctime > last.st.Ctime:
+				last = sibling{in, path, st}
 			}
 		}
 	}
-	return all
+	return last, isRead
+}
+
+// isUnread reports whether nothing but the beginning of a generation is known, of which nothing was read.
+func (c *candidate) isUnread() bool {
+	return c.Position == 0 && len(c.Ahead) == 0 && c.Info.Head.Len > 0
+}
+
+// continues reports whether the file at path is a copy of the truncated generation c, which no reader has,
+// and holds more than was read of that. known says that the file is known already. It also returns the status
+// of the file.
+func (d *discovery) continues(in *input, c *candidate, path string) (st inode.Status, known, is bool) {
+	f, st, err := inode.Open(path)
+	if err != nil {
+		return st, false, false
+	}
+	defer f.Close()
+	d.locked(func() { known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil })
+	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+		return st, known, false
+	}
+	if c.isUnread() { // another file with the same header was not written to so lately
+		return st, known, !compare.IsStale(st, c.Info.Birth) && st.Ctime >= c.changed-int64(in.RotateQuiet.D())
+	}
+	return st, known, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
 }

@@ -78,25 +78,6 @@ func newFiles(name string) *files {
 	}
 }
 
-// recordTimedOut reports whether the last, incomplete record of a file is no longer waited for
-// although the file may grow: an event of several lines is complete after max_wait, and a
-// message of a container log after rotate_quiet, because it delays the other stream.
-func (r *reader) recordTimedOut() bool {
-	switch {
-	case r.in.HasEvents():
-		return r.grown.Ago() >= r.in.Multiline.MaxWait.D()
-	case r.in.Joins():
-		return !r.OpenSince.IsZero() && time.Since(r.OpenSince) >= r.in.RotateQuiet.D()
-	}
-	return false
-}
-
-// onceNamed reports whether no pattern matches a file where it was last seen, though
-// one did before it was moved there.
-func (in *input) onceNamed(info record.FileInfo) bool {
-	return !in.Reads(info.Path) && (in.Reads(info.First) || in.Reads(homeOf(info.First)))
-}
-
 func (in *input) file(id record.FileID, generation uint32) record.File {
 	return record.File{Input: in.Name, ID: id, Generation: generation}
 }

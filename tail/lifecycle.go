@@ -1,8 +1,6 @@
 package tail
 
 import (
-	"context"
-	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -11,7 +9,6 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
-	"kusto-agent/tail/internal/recent"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -260,81 +257,31 @@ func (in *input) nextOf(was record.File) record.File {
 	return f
 }
 
-// When the tailer stops, files that have a name stay where they are, and the next
-// run goes on in them. What is left in those that have none is read now.
-
-// drainDeleted reads deleted files to their end at a stop, until ctx ends: no later run could find
-// them.
-func (t *Tailer) drainDeleted(ctx context.Context) {
-	files, done := t.startDrain()
-	if files > 0 {
-		t.o.Logger.Info("reading deleted files to their end before the agent stops", "files", files)
+// departureOf returns how the open file of a reader left its path; the zero departure if the file
+// is compressed, not open or cannot be examined.
+func departureOf(r *reader) compare.Departure {
+	if r.f == nil || r.z != nil {
+		return compare.Departure{}
 	}
-	select {
-	case <-done:
-	case <-ctx.Done():
+	st, err := inode.In(r.f)
+	switch {
+	case err != nil:
+		return compare.Departure{}
+	case st.Links == 0:
+		return compare.Departure{At: st.Ctime, Deleted: true}
 	}
+	return compare.Departure{There: true}
 }
 
-// loseDeleted counts and logs the bytes of deleted files that were not read before the stop. It is for the
-// end of Run: until then a turn may still hand some of them over. The caller holds mu.
-func (t *Tailer) loseDeleted() {
-	for _, r := range t.turns.deleted {
-		if left := r.shown.size - r.k.position; left > 0 {
-			t.lose(r.k.file(), r.path(), r.k.position, left, "deleted file was not read to its end before the agent stopped, its unread bytes are lost",
-				"fix", "raise shutdown_timeout, or see what is in the way of reading it")
-		}
+// recordTimedOut reports whether the last, incomplete record of a file is no longer waited for
+// although the file may grow: an event of several lines is complete after max_wait, and a
+// message of a container log after rotate_quiet, because it delays the other stream.
+func (r *reader) recordTimedOut() bool {
+	switch {
+	case r.in.HasEvents():
+		return r.grown.Ago() >= r.in.Multiline.MaxWait.D()
+	case r.in.Joins():
+		return !r.OpenSince.IsZero() && time.Since(r.OpenSince) >= r.in.RotateQuiet.D()
 	}
-}
-
-// startDrain prepares a stop: from now on only readers of deleted files have turns. files is how many there
-// are; done is closed when these are read to their end.
-func (t *Tailer) startDrain() (files int, done <-chan struct{}) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.turns.drained = make(chan struct{})
-	for in := range t.everyInput {
-		for _, s := range in.streams {
-			t.turns.queue, s.waiting = append(t.turns.queue, s.waiting...), nil
-		}
-	}
-	for _, r := range t.turns.queue {
-		t.apply(r, tracker.Unqueued{})
-	}
-	t.turns.queue = nil
-	t.turns.tracker.Stop()
-	for _, in := range t.inputs {
-		for r := range in.readers.All() {
-			if r.f == nil {
-				continue // found again by its name
-			}
-			if st, err := inode.In(r.f); err != nil || st.Links > 0 {
-				continue
-			}
-			t.turns.deleted = append(t.turns.deleted, r)
-			t.apply(r, tracker.Drained{})
-		}
-	}
-	if len(t.turns.deleted) == 0 {
-		close(t.turns.drained)
-	}
-	t.turns.ended.Broadcast()
-	return len(t.turns.deleted), t.turns.drained
-}
-
-// keepLate stores, with a generation that ends by a truncation, the bytes that were read of it
-// last. If all store too much, the oldest lose theirs. The caller holds mu.
-func (t *Tailer) keepLate(k *generation, late []byte) {
-	k.own().late = late
-	t.lates = append(t.lates, k)
-	all := 0
-	for i, k := range slices.Backward(t.lates) {
-		if all += len(k.late); all > recent.Size {
-			for _, old := range t.lates[:i+1] {
-				old.own().late = nil
-			}
-			t.lates = slices.Delete(t.lates, 0, i+1)
-			return
-		}
-	}
+	return false
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,169 +12,9 @@ import (
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
-	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 )
-
-// findMoved looks at the start for the files in unread where no pattern matches, and has them read
-// on. Those that are not found go to in.lost, since their content may be found in another file
-// later. It also looks for files that were rotated after each.
-func (d *discovery) findMoved(in *input, unread []unfinished) {
-	w := finder.NewLook()
-	for _, u := range unread {
-		if u.at != "" && u.info.Doubted == 0 {
-			d.findSiblings(in, w, rotated{info: u.info}, u.at)
-		}
-	}
-	d.mu.Lock()
-	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(inode.Of(u.info)) != nil })
-	for i := range lost {
-		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
-	}
-	d.mu.Unlock()
-	for _, u := range lost {
-		if !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
-			continue // it was no longer wanted before it was moved
-		}
-		path, ok := in.folders.FindInfo(u.info)
-		if !ok && !u.found {
-			path, ok = in.folders.FindNear(u.info.Path, inode.Of(u.info))
-		}
-		switch {
-		case !ok && !u.found:
-			d.locked(func() {
-				if !slices.Contains(in.lost, u.generation) {
-					in.lost = append(in.lost, u.generation)
-				}
-			})
-		case ok && path == u.info.Path && !in.onceNamed(u.info):
-			continue // a scan finds it by itself
-		case ok:
-			d.adopt(in, path, u.info.First)
-		}
-		if u.info.Doubted == 0 {
-			d.findSiblings(in, w, rotated{info: u.info}, path) // those rotated after it may be there though it is gone
-		}
-	}
-}
-
-// meetMoved reads files that an earlier run has not read to their end and that now have a
-// name that no pattern matches. It runs before other files are read: a file that was
-// truncated before it was renamed has to be in the journal before a copy of it continues
-// its generation, or a kill in between would lose it.
-func (d *discovery) meetMoved(in *input, unread []unfinished) {
-	for i, u := range unread {
-		if !in.Reads(u.info.Path) {
-			continue
-		}
-		if path, ok := in.folders.FindInfo(u.info); ok && path != u.info.Path && !in.Reads(path) {
-			d.adopt(in, path, u.info.First)
-			unread[i].at = path
-		}
-	}
-}
-
-// unfinished is a file that no earlier run has read to its end.
-type unfinished struct {
-	*generation
-	info  record.FileInfo
-	found bool   // what it held goes on in another, which may be a copy of it
-	at    string // where meetMoved has found it
-}
-
-// unreadOf returns the files of an input that no reader has and no earlier run has read to their
-// end. Of those that were truncated since it has copies looked for.
-func (d *discovery) unreadOf(in *input) (all []unfinished) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for k := range in.known.All() {
-		switch info := k.info.Info(); {
-		case k.reader != nil || info.Done:
-		case in.byNode.get(k.node()) == k:
-			all = append(all, unfinished{generation: k, info: info})
-		case k.position < info.Size && info.Packed.Size == 0 && k.truncated.IsZero():
-			k.own().left = compare.Departure{At: time.Now().UnixNano(), Unseen: true}
-			in.truncated, in.lost = append(in.truncated, k), append(in.lost, k)
-		}
-	}
-	return all
-}
-
-// findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
-// lines that were written after the last read, and then beside each for copies from later truncations.
-func (d *discovery) findCopies(in *input) {
-	var found []rotated
-	for _, k := range take(d.Tailer, &in.truncated) {
-		var c *candidate
-		d.locked(func() { c = k.candidate(d.scans.no) })
-		last, isRead := d.copyOf(in, c)
-		if last.path != "" {
-			d.adopt(in, last.path, c.Info.First)
-			isRead = isRead || !in.isUnopened(last.st.Node)
-			if info := c.Info; last.st.Birth > 0 {
-				info.Birth = last.st.Birth
-				found = append(found, rotated{info: info, at: last.path})
-			}
-		}
-		d.locked(func() {
-			if isRead && k.reader == nil && k.position == 0 { // the copy is read as a file of its own
-				d.settle(k)
-			}
-		})
-	}
-	for _, was := range found {
-		d.findSiblings(in, finder.NewLook(), was, was.at)
-	}
-}
-
-// copyOf returns a copy of the truncated generation c which is not known yet. Of several that begin alike,
-// such as those of earlier truncations, the one that was changed last is the copy; one without a path: there
-// is none. isRead says that one is known, and has all that was seen of a generation of which nothing was
-// read.
-func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) {
-	for _, path := range c.Info.Paths() {
-		dir, _ := filepath.Split(path)
-		entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
-		for _, e := range entries {
-			path := dir + e.Name()
-			if !e.Type().IsRegular() || !compare.IsNameOf(path, c.Info) || in.Excludes(path) || d.isOfAnother(in, path) {
-				continue
-			}
-			switch st, known, is := d.continues(in, c, path); {
-			case is && known:
-				isRead = isRead || c.isUnread() && st.Size >= c.Info.Size
-			case is && st.Ctime > last.st.Ctime:
-				last = sibling{in, path, st}
-			}
-		}
-	}
-	return last, isRead
-}
-
-// isUnread reports whether nothing but the beginning of a generation is known, of which nothing was read.
-func (c *candidate) isUnread() bool {
-	return c.Position == 0 && len(c.Ahead) == 0 && c.Info.Head.Len > 0
-}
-
-// continues reports whether the file at path is a copy of the truncated generation c, which no reader has,
-// and holds more than was read of that. known says that the file is known already. It also returns the status
-// of the file.
-func (d *discovery) continues(in *input, c *candidate, path string) (st inode.Status, known, is bool) {
-	f, st, err := inode.Open(path)
-	if err != nil {
-		return st, false, false
-	}
-	defer f.Close()
-	d.locked(func() { known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil })
-	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
-		return st, known, false
-	}
-	if c.isUnread() { // another file with the same header was not written to so lately
-		return st, known, !compare.IsStale(st, c.Info.Birth) && st.Ctime >= c.changed-int64(in.RotateQuiet.D())
-	}
-	return st, known, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
-}
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
 // a name that no pattern matches. The file that was rotated before it was read, and
@@ -364,32 +203,4 @@ func (in *input) longer(s *compare.Sample, scan uint64) (all []*candidate) {
 		}
 	}
 	return all
-}
-
-// A file can be made and renamed, to a name that no pattern matches, before anybody
-// has looked. Events tell that it was where a pattern matched.
-
-// meetRenamed reads files that were renamed before a scan found them, from a path that a pattern
-// matches to one that none does.
-func (d *discovery) meetRenamed() {
-	wanted := func(path string) bool {
-		return slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Spec.Hears(path) })
-	}
-	for to, was := range d.origins.Follow(take(d.Tailer, &d.news.renames), time.Now(), wanted) {
-		for _, in := range d.inputs {
-			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
-				d.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
-				d.meet(in, to, was)
-			}
-		}
-	}
-}
-
-// isKnown reports whether a path need not be read: no regular file is there, or the input knows the
-// file already.
-func (d *discovery) isKnown(in *input, path string) bool {
-	st, err := inode.At(path)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return err != nil || !st.IsRegular() || in.has(st.Node)
 }

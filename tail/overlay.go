@@ -7,15 +7,6 @@ import (
 	"kusto-agent/tail/internal/inode"
 )
 
-// stat is inode.In; tests can change the size it reports.
-func (t *Tailer) stat(f *os.File) (inode.Status, error) {
-	s, err := inode.In(f)
-	if t.size != nil {
-		s.Size = t.size(s.Size)
-	}
-	return s, err
-}
-
 // On overlayfs the first write to a file of a lower layer, and its renaming, make
 // another file of it: the kernel copies it up. Whoever has it open has the new one
 // from then on. So it is by its descriptor that the file is known for the same.

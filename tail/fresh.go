@@ -1,0 +1,67 @@
+package tail
+
+import (
+	"slices"
+	"time"
+
+	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/inode"
+)
+
+// meetFresh reads the new files of which events told, and the files in new folders.
+func (d *discovery) meetFresh() {
+	for _, path := range take(d.Tailer, &d.news.fresh) {
+		for _, in := range d.inputs {
+			if in.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
+				continue // as long as the input is new, start_at: end would take the file for one that existed before
+			}
+			st, err := inode.At(path)
+			switch {
+			case err != nil:
+			case st.IsRegular() && in.Spec.Matches(path):
+				d.meet(in, path, "")
+			case st.IsDir() && in.Spec.HearsBelow(path) && !inode.IsLink(path):
+				d.meetBelow(in, path)
+			}
+		}
+	}
+}
+
+// meetBelow reads the files in the new folder dir and below it. The second walk finds also those
+// that were created before the folders were watched.
+func (d *discovery) meetBelow(in *input, dir string) {
+	w := finder.NewWalk()
+	w.Below(&in.Spec, dir)
+	d.watch.Also(w.Passed)
+	for _, s := range w.Below(&in.Spec, dir) {
+		d.meet(in, s.Path(), "")
+	}
+}
+
+// A file can be made and renamed, to a name that no pattern matches, before anybody
+// has looked. Events tell that it was where a pattern matched.
+
+// meetRenamed reads files that were renamed before a scan found them, from a path that a pattern
+// matches to one that none does.
+func (d *discovery) meetRenamed() {
+	wanted := func(path string) bool {
+		return slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Spec.Hears(path) })
+	}
+	for to, was := range d.origins.Follow(take(d.Tailer, &d.news.renames), time.Now(), wanted) {
+		for _, in := range d.inputs {
+			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
+				d.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
+				d.meet(in, to, was)
+			}
+		}
+	}
+}
+
+// isKnown reports whether a path need not be read: no regular file is there, or the input knows the
+// file already.
+func (d *discovery) isKnown(in *input, path string) bool {
+	st, err := inode.At(path)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return err != nil || !st.IsRegular() || in.has(st.Node)
+}

@@ -1,0 +1,101 @@
+package tail
+
+import (
+	"slices"
+	"time"
+
+	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/compare"
+	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/inode"
+)
+
+// unfinished is a file that no earlier run has read to its end.
+type unfinished struct {
+	*generation
+	info  record.FileInfo
+	found bool   // what it held goes on in another, which may be a copy of it
+	at    string // where meetMoved has found it
+}
+
+// unreadOf returns the files of an input that no reader has and no earlier run has read to their
+// end. Of those that were truncated since it has copies looked for.
+func (d *discovery) unreadOf(in *input) (all []unfinished) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k := range in.known.All() {
+		switch info := k.info.Info(); {
+		case k.reader != nil || info.Done:
+		case in.byNode.get(k.node()) == k:
+			all = append(all, unfinished{generation: k, info: info})
+		case k.position < info.Size && info.Packed.Size == 0 && k.truncated.IsZero():
+			k.own().left = compare.Departure{At: time.Now().UnixNano(), Unseen: true}
+			in.truncated, in.lost = append(in.truncated, k), append(in.lost, k)
+		}
+	}
+	return all
+}
+
+// meetMoved reads files that an earlier run has not read to their end and that now have a
+// name that no pattern matches. It runs before other files are read: a file that was
+// truncated before it was renamed has to be in the journal before a copy of it continues
+// its generation, or a kill in between would lose it.
+func (d *discovery) meetMoved(in *input, unread []unfinished) {
+	for i, u := range unread {
+		if !in.Reads(u.info.Path) {
+			continue
+		}
+		if path, ok := in.folders.FindInfo(u.info); ok && path != u.info.Path && !in.Reads(path) {
+			d.adopt(in, path, u.info.First)
+			unread[i].at = path
+		}
+	}
+}
+
+// findMoved looks at the start for the files in unread where no pattern matches, and has them read
+// on. Those that are not found go to in.lost, since their content may be found in another file
+// later. It also looks for files that were rotated after each.
+func (d *discovery) findMoved(in *input, unread []unfinished) {
+	w := finder.NewLook()
+	for _, u := range unread {
+		if u.at != "" && u.info.Doubted == 0 {
+			d.findSiblings(in, w, rotated{info: u.info}, u.at)
+		}
+	}
+	d.mu.Lock()
+	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(inode.Of(u.info)) != nil })
+	for i := range lost {
+		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
+	}
+	d.mu.Unlock()
+	for _, u := range lost {
+		if !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
+			continue // it was no longer wanted before it was moved
+		}
+		path, ok := in.folders.FindInfo(u.info)
+		if !ok && !u.found {
+			path, ok = in.folders.FindNear(u.info.Path, inode.Of(u.info))
+		}
+		switch {
+		case !ok && !u.found:
+			d.locked(func() {
+				if !slices.Contains(in.lost, u.generation) {
+					in.lost = append(in.lost, u.generation)
+				}
+			})
+		case ok && path == u.info.Path && !in.onceNamed(u.info):
+			continue // a scan finds it by itself
+		case ok:
+			d.adopt(in, path, u.info.First)
+		}
+		if u.info.Doubted == 0 {
+			d.findSiblings(in, w, rotated{info: u.info}, path) // those rotated after it may be there though it is gone
+		}
+	}
+}
+
+// onceNamed reports whether no pattern matches a file where it was last seen, though
+// one did before it was moved there.
+func (in *input) onceNamed(info record.FileInfo) bool {
+	return !in.Reads(info.Path) && (in.Reads(info.First) || in.Reads(homeOf(info.First)))
+}
