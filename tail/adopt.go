@@ -324,5 +324,5 @@ func (t *Tailer) start(r *reader, f record.File, k *generation) {
 	t.byPath.Add(r)
 	t.looks.silent.scans = 0
 	t.joinStream(r)
-	t.apply(r, tracker.Begun{Wait: r.show(idle)})
+	t.apply(r, tracker.Begun{Wait: r.show(tracker.Idle)})
 }

@@ -192,7 +192,7 @@ func (w *worker) adapt(r *reader) {
 	}
 	if s := r.stream; s != nil && !r.in.Carries() { // by the new settings its messages do not go on in the next file
 		w.t.leaveStream(r)
-		w.t.endTurn(s, r, idle)
+		w.t.endTurn(s, r, tracker.Idle)
 	}
 	r.owed.Store(false) // the room it waits for may be that of another route
 	r.ForgetRecord()
@@ -203,7 +203,7 @@ func (w *worker) adapt(r *reader) {
 
 // closeUnwanted closes a file that its input no longer reads. The checkpoint is kept. If the file was
 // deleted, its unread bytes are lost, counted and logged.
-func (w *worker) closeUnwanted(r *reader) after {
+func (w *worker) closeUnwanted(r *reader) tracker.Outcome {
 	t := w.t
 	st, err := w.look(r)
 	if err == nil && r.old > 0 {
@@ -216,5 +216,5 @@ func (w *worker) closeUnwanted(r *reader) after {
 	} else {
 		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", "input", r.in.Name, "file", r.info.Path, "offset", r.Offset())
 	}
-	return yielded
+	return tracker.Yielded
 }

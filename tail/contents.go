@@ -49,7 +49,7 @@ func (c *contents) isOf(st inode.Status) bool {
 
 // giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.
-func (w *worker) giveUpRest(r *reader) (after, error) {
+func (w *worker) giveUpRest(r *reader) (tracker.Outcome, error) {
 	w.t.lose(r.file, w.pathOf(r), r.Offset(), r.size-r.Offset(), "last record of a compressed file is cut off, it is not sent")
 	r.z.EndAt(r.Offset())
 	r.z.end = r.Mark()
@@ -57,19 +57,19 @@ func (w *worker) giveUpRest(r *reader) (after, error) {
 	r.ForgetRecord()
 	r.registered = false
 	if err := w.register(r); err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	return w.atEnd(r), nil
 }
 
 // repacked ends the reader of a compressed file that has changed, which is inspected again. A run
 // --once does not wait for that.
-func (w *worker) repacked(r *reader) (after, error) {
+func (w *worker) repacked(r *reader) (tracker.Outcome, error) {
 	if w.t.o.Once {
-		return finished, archive.ErrChanged
+		return tracker.Finished, archive.ErrChanged
 	}
 	w.retire(r, compare.Departure{})
-	return yielded, nil
+	return tracker.Yielded, nil
 }
 
 // stalledAfter is for how long a reader must not have read on until another may decompress its file in

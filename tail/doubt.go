@@ -141,7 +141,7 @@ func (d *discovery) missCopy(in *input, s suspicion) {
 
 // endIfCopy looks at a file that was empty when it was found and now has content: a copy begins as
 // an empty file too. If it may be one, or is compressed, it returns true: its reader has to end with
-// yielded, and a scan decides.
+// tracker.Yielded, and a scan decides.
 func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	t := w.t
 	r.empty = false

@@ -53,32 +53,32 @@ func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
 
 // atEnd decides what a reader does at the end of its file. A file that has left its path is closed
 // when it did not grow for rotate_quiet and all its records are safe.
-func (w *worker) atEnd(r *reader) after {
+func (w *worker) atEnd(r *reader) tracker.Outcome {
 	t := w.t
 	if t.awaitsNext(r) {
 		return t.waitForFile()
 	}
 	switch {
 	case t.o.Once:
-		return finished
+		return tracker.Finished
 	case w.job.life.IsDraining():
-		return idle
+		return tracker.Idle
 	case !w.job.life.IsGone():
 		w.seeIfRotated(r)
-		return idle
+		return tracker.Idle
 	}
 	if r.Offset() < r.size || !w.isQuiet(r) {
-		return idle
+		return tracker.Idle
 	}
 	// Read to its end and quiet: it is closed when all of it is safe. Until
 	// then its descriptor is the only way back to its bytes.
 	if w.job.safe < r.Offset() {
-		return awaitSafe
+		return tracker.AwaitSafe
 	}
 	r.info.Done = true
 	w.retire(r, departureOf(r))
 	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.pathOf(r), "bytes", r.Offset())
-	return closed
+	return tracker.Done
 }
 
 // seeIfRotated asks for a scan if the path of a file does not lead to it and no event tells of
@@ -91,26 +91,26 @@ func (w *worker) seeIfRotated(r *reader) {
 
 // shrunk handles a file that seems shorter than what was read of it. It compares the content,
 // because network file systems report wrong sizes.
-func (w *worker) shrunk(r *reader) (after, error) {
+func (w *worker) shrunk(r *reader) (tracker.Outcome, error) {
 	m, err := fingerprint.MarkAt(r.src(), r.Offset())
 	switch {
 	case err == nil && (r.Mark() == 0 || m == r.Mark()):
-		return idle, nil
+		return tracker.Idle, nil
 	case err != nil && !fingerprint.IsShort(err):
-		return idle, err // it cannot be read just now
+		return tracker.Idle, err // it cannot be read just now
 	}
 	return w.changed(r, "file was truncated")
 }
 
 // loseClosed ends the reader of a file that was moved or deleted while the agent had it closed.
 // Its unread bytes are lost, counted and logged.
-func (w *worker) loseClosed(r *reader) after {
+func (w *worker) loseClosed(r *reader) tracker.Outcome {
 	if left := r.high - r.Offset(); left > 0 {
 		w.t.lose(r.file, w.pathOf(r), r.Offset(), left, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
 			"fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r, compare.Departure{Lost: true})
-	return closed
+	return tracker.Done
 }
 
 // passOld skips the bytes of a file that are not to be read: for start_at: end, those before the
@@ -157,7 +157,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 
 // restart begins a new generation of a file that was truncated or replaced. Bytes that were seen
 // before and not read are counted and logged. why is for the log.
-func (w *worker) restart(r *reader, why string) (after, error) {
+func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 	unread := max(r.highest-r.Offset(), 0)
 	log := w.t.o.Logger.Info // as copytruncate does it each night
 	if unread > 0 {
@@ -165,7 +165,7 @@ func (w *worker) restart(r *reader, why string) (after, error) {
 	}
 	log("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.Offset(), "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
-	return again, w.renew(r)
+	return tracker.More, w.renew(r)
 }
 
 // renew ends the current generation of a reader's file and begins a new one at offset 0, which it

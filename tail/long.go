@@ -14,6 +14,7 @@ import (
 	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/settings"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // meetLong begins to skip a record that does not end within one read, of which data is the
@@ -37,7 +38,7 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 // passLong skips up to 1 MiB of a record that is too long or damaged, and at its end puts its
 // beginning into quarantine. It returns idle if the rest is not written yet. last says that the
 // file grows no more, so its end is the end of the record too.
-func (w *worker) passLong(r *reader, last bool) (after, error) {
+func (w *worker) passLong(r *reader, last bool) (tracker.Outcome, error) {
 	switch {
 	case r.Long.Parts != nil && r.Long.Ended:
 		return w.endParts(r)
@@ -48,7 +49,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	}
 	scan, err := w.scanner(r)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	buf := w.buffer(1 << 20)[:1<<20]
 	if r.in.Format != record.Avro {
@@ -58,7 +59,7 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	}
 	n, err := r.src().ReadAt(buf, r.Long.At)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return idle, err
+		return tracker.Idle, err
 	}
 	whole := r.Long.At+int64(n) >= r.size
 	if whole && !w.isOver(r) {
@@ -71,9 +72,9 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 	case !done && whole && r.isCut():
 		return w.giveUpRest(r)
 	case !done && whole:
-		return idle, nil
+		return tracker.Idle, nil
 	case !done:
-		return again, nil
+		return tracker.More, nil
 	}
 	r.Long.Ended = true
 	return w.endLong(r)
@@ -81,12 +82,12 @@ func (w *worker) passLong(r *reader, last bool) (after, error) {
 
 // endLong writes the beginning of the skipped record to quarantine, and moves the reader to its
 // end. The error is one of reading or of quarantine.
-func (w *worker) endLong(r *reader) (after, error) {
+func (w *worker) endLong(r *reader) (tracker.Outcome, error) {
 	head := r.Long.Head
 	if want := min(settings.KeptHead, r.Long.At-r.Offset()); int64(len(head)) < want {
 		head = make([]byte, want)
 		if _, err := fingerprint.ReadFull(r.src(), head, r.Offset()); err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 	}
 	end, message := r.Long.At, r.Long.Message
@@ -95,13 +96,13 @@ func (w *worker) endLong(r *reader) (after, error) {
 	}
 	mark, err := fingerprint.MarkAt(r.src(), end)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	if err := w.rejectLong(r, r.Offset(), head, end-r.Offset(), message); err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	w.pass(r, end, mark)
-	return again, nil
+	return tracker.More, nil
 }
 
 // rejectLong writes a record of length bytes that is too long or damaged to quarantine, and counts
@@ -131,16 +132,16 @@ const mostRuns = 1 << 16
 
 // passParts looks for the end of a too long message of a container log, and keeps only the ranges
 // of its lines, between which others may be. It returns as passLong does.
-func (w *worker) passParts(r *reader, last bool) (after, error) {
+func (w *worker) passParts(r *reader, last bool) (tracker.Outcome, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	for room := 1 << 20; ; room *= 2 {
 		buf := w.buffer(room)[:room]
 		n, err := r.src().ReadAt(buf, r.Long.At)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return idle, err
+			return tracker.Idle, err
 		}
 		whole := r.Long.At+int64(n) >= r.size
 		scan.SetQuiet(whole && r.recordTimedOut())
@@ -158,20 +159,20 @@ func (w *worker) passParts(r *reader, last bool) (after, error) {
 			r.Long.Ended = true
 			return w.endParts(r)
 		case whole:
-			return idle, nil
+			return tracker.Idle, nil
 		}
-		return again, nil
+		return tracker.More, nil
 	}
 }
 
 // endParts writes a too long message to quarantine, and marks the ranges of its lines as ranges to
 // skip, in the journal too. The reader goes on at its offset with the lines of other streams
 // between them.
-func (w *worker) endParts(r *reader) (after, error) {
+func (w *worker) endParts(r *reader) (tracker.Outcome, error) {
 	p := r.Long.Parts
 	if len(p.Runs) == 0 {
 		r.ForgetRecord()
-		return again, nil
+		return tracker.More, nil
 	}
 	size := p.Bytes()
 	most := int64(settings.KeptHead)
@@ -183,7 +184,7 @@ func (w *worker) endParts(r *reader) (after, error) {
 		have := len(head)
 		head = append(head, make([]byte, min(run.Len(), most-int64(have)))...)
 		if _, err := fingerprint.ReadFull(r.src(), head[have:], run.Start); err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 	}
 	message := fmt.Sprintf("a message of %d bytes, over %d bytes of the file, more than max_record_size allows (%d)",
@@ -196,12 +197,12 @@ func (w *worker) endParts(r *reader) (after, error) {
 	for _, run := range p.Runs {
 		mark, err := fingerprint.MarkAt(r.src(), run.End)
 		if err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 		skips = append(skips, record.Extent{File: r.file, Span: run, Mark: mark})
 	}
 	if err := w.rejectLong(r, p.Runs[0].Start, head, size, message); err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	for _, x := range slices.Backward(skips) { // the first one last: until then the checkpoint stays before it
 		w.t.skip(x.File, x.Span, x.Mark)
@@ -209,5 +210,5 @@ func (w *worker) endParts(r *reader) (after, error) {
 	r.Skips = append(slices.Clip(r.Skips), skips...)
 	slices.SortFunc(r.Skips, func(a, b record.Extent) int { return cmp.Compare(a.Start, b.Start) })
 	r.ForgetRecord()
-	return again, nil
+	return tracker.More, nil
 }

@@ -7,6 +7,7 @@ import (
 	"kusto-agent/internal/durable"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/holes"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // A file can hold NULs that nobody wrote: behind a crash, behind a truncation
@@ -19,7 +20,7 @@ import (
 const besideNULs = 64 << 10
 
 // meetNULs handles NULs at the offset of the reader, such as a crash leaves in a log.
-func (w *worker) meetNULs(r *reader) (after, error) {
+func (w *worker) meetNULs(r *reader) (tracker.Outcome, error) {
 	if !r.NULs.Text && r.NULs.At < r.size {
 		return w.lookNULs(r)
 	}
@@ -27,27 +28,27 @@ func (w *worker) meetNULs(r *reader) (after, error) {
 }
 
 // lookNULs searches for the end of the NULs, at most 1 MiB in one turn.
-func (w *worker) lookNULs(r *reader) (after, error) {
+func (w *worker) lookNULs(r *reader) (tracker.Outcome, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	at := r.dataAt(r.NULs.At)
 	n, err := r.src().ReadAt(buf[:min(int64(len(buf)), r.size-at)], at)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return idle, err
+		return tracker.Idle, err
 	}
 	if i := holes.FirstText(buf[:n]); i >= 0 {
 		r.NULs.At, r.NULs.Text = at+int64(i), true
 	} else if r.NULs.At = at + int64(n); err != nil {
 		r.NULs.At = r.size // the file was truncated, which the next turn handles
 	}
-	return again, nil
+	return tracker.More, nil
 }
 
 // passNULs moves the reader over the NULs at its offset: they are logged, counted as read, and
 // become safe without being sent.
-func (w *worker) passNULs(r *reader) (after, error) {
+func (w *worker) passNULs(r *reader) (tracker.Outcome, error) {
 	scan, err := w.scanner(r)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	_, unit := scan.Border()
 	to := r.NULs.At - r.NULs.At%int64(unit)
@@ -56,16 +57,16 @@ func (w *worker) passNULs(r *reader) (after, error) {
 	}
 	mark, err := fingerprint.MarkAt(r.src(), to)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	if err := w.register(r); err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	w.t.o.Books.Read(r.in.Name, 0, to-r.Offset())
 	w.tellNULs(r, r.Offset(), to-r.Offset())
 	w.pass(r, to, mark)
 	r.NULs = holes.Stretch{}
-	return again, nil
+	return tracker.More, nil
 }
 
 // tellNULs counts NULs that are skipped, and logs the first stretch of them in a file.
@@ -98,16 +99,16 @@ func (r *reader) dataAt(at int64) int64 {
 // changed handles a file whose bytes before the offset have changed or are missing: a hole was
 // punched, whole blocks were removed at its start, or it is read from its start. why is for the
 // log.
-func (w *worker) changed(r *reader, why string) (after, error) {
+func (w *worker) changed(r *reader, why string) (tracker.Outcome, error) {
 	if r.z == nil && holes.Punched(r.f, r.size, r.Offset()) {
 		mark, err := fingerprint.MarkAt(r.f, r.Offset())
 		if err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 		w.t.o.Logger.Info("another program punched a hole before the checkpoint, reading continues and nothing is lost", "file", w.pathOf(r), "offset", r.Offset())
 		r.Remark(mark)
 		r.checked = r.mtime
-		return again, nil
+		return tracker.More, nil
 	}
 	to, mark := int64(0), r.Mark()
 	if mark != 0 && r.z == nil {
@@ -119,8 +120,8 @@ func (w *worker) changed(r *reader, why string) (after, error) {
 	w.t.o.Logger.Info("another program removed the beginning of the file in place, reading continues at the moved checkpoint", "file", w.pathOf(r), "offset", to, "was", r.Offset())
 	w.t.o.Metrics.Truncation(r.in.Name, 0)
 	if err := w.renew(r); err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	w.pass(r, to, mark)
-	return again, nil
+	return tracker.More, nil
 }

@@ -11,6 +11,7 @@ import (
 	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/reread"
+	"kusto-agent/tail/internal/tracker"
 )
 
 // partial is the open message at the end of a file, which goes on in the next: the
@@ -106,7 +107,7 @@ func (w *worker) take(r *reader) {
 
 // readCarried reads the first record of a file as one text with the message that it carries. If
 // nothing here continues that, it is given back. last says that the file does not grow any more.
-func (w *worker) readCarried(r *reader, last bool) (after, error) {
+func (w *worker) readCarried(r *reader, last bool) (tracker.Outcome, error) {
 	p := r.carry
 	end := r.size
 	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
@@ -115,29 +116,29 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 	want := min(end, int64(r.in.Options().MaxRecord)) // no record is longer
 	lease, err := w.lease(r, len(p.data)+int(want))
 	if err != nil || lease == nil {
-		return parked, err
+		return tracker.Parked, err
 	}
 	defer lease.Done()
 	data := append(bytes.Clone(p.data), make([]byte, want)...)
 	n, err := r.src().ReadAt(data[len(p.data):], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return idle, err
+		return tracker.Idle, err
 	}
 	if err := w.tellMark(r, data[len(p.data):]); err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	whole := int64(n) == end
 	data = data[:len(p.data)+r.in.TextLen(data[len(p.data):len(p.data)+n], 0)]
 	scan, err := w.scanner(r)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	scan.SetQuiet(whole && r.Quiet)
 	c := &w.found
 	scan.Scan(data, -int64(len(p.data)), last && whole, 1, c)
 	if c.Unmatched > 0 || c.Filtered != nil { // the scan may have gone on behind a filtered message
 		if err := w.scanFirst(r, scan, data, last && whole, whole && r.Quiet); err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 	}
 	used := c.Consumed
@@ -152,9 +153,9 @@ func (w *worker) readCarried(r *reader, last bool) (after, error) {
 		return w.atEnd(r), nil
 	case used <= len(p.data): // no line here continues the message
 		w.t.locked(func() { w.t.giveBack(r, nil) })
-		return again, nil
+		return tracker.More, nil
 	}
-	return again, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
+	return tracker.More, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
 }
 
 // scanFirst scans only the first record of data, with the result in w.found: where a message is
@@ -233,7 +234,7 @@ func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 
 // partLong handles a message that is too long only together with its part in the file before: each
 // of the two readers writes its own lines to quarantine. data is the beginning of r's file.
-func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last bool) (after, error) {
+func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last bool) (tracker.Outcome, error) {
 	stream, message := bytes.Clone(w.found.Stream), w.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)
 	if passed == 0 && !done { // the first line has no end yet
@@ -245,7 +246,7 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 		r.Long = cursor.Long{At: int64(passed), Ended: done, Reason: record.TooLong, Message: message, Parts: &cursor.Parts{Stream: stream, Beside: "before"}}
 		r.Long.Parts.Add(own, 0)
 	}
-	return again, nil
+	return tracker.More, nil
 }
 
 // passApart makes the reader of the file before skip its part of a message that is too long

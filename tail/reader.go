@@ -126,19 +126,6 @@ func (r *reader) why() string {
 	return *r.failed
 }
 
-// after says what a turn leads to.
-type after = tracker.Outcome
-
-const (
-	again     = tracker.More
-	idle      = tracker.Idle
-	finished  = tracker.Finished
-	parked    = tracker.Parked
-	awaitSafe = tracker.AwaitSafe
-	closed    = tracker.Done
-	yielded   = tracker.Yielded
-)
-
 // job is what a worker is told of a reader when its turn begins. What changes meanwhile
 // gives the reader another turn.
 type job struct {
@@ -186,9 +173,9 @@ type worker struct {
 // turn is one turn of a worker with a file: it handles what happened to the file, and reads a
 // bounded number of bytes or does what follows at its end. An error is logged as the reason why the
 // file is not read.
-func (w *worker) turn(r *reader) (after, error) {
+func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 	if r.f == nil && w.isUnchanged(r) {
-		return idle, nil
+		return tracker.Idle, nil
 	}
 	st, err := w.look(r)
 	switch {
@@ -196,37 +183,37 @@ func (w *worker) turn(r *reader) (after, error) {
 		return w.loseClosed(r), nil
 	case errors.Is(err, errMoved):
 		w.t.rescanSoon() // which tells whether it is gone
-		return idle, nil
+		return tracker.Idle, nil
 	case errors.Is(err, archive.ErrChanged):
 		return w.repacked(r)
 	case err != nil:
-		return idle, err
+		return tracker.Idle, err
 	}
 	w.checkLent(r)
 	if st.Size < r.Offset() {
 		return w.shrunk(r)
 	}
 	if r.empty && st.Size > 0 && w.endIfCopy(r, st) {
-		return yielded, nil
+		return tracker.Yielded, nil
 	}
 	if w.job.moved {
 		r.registered, w.job.moved = false, false
 	}
 	if err := w.register(r); err != nil { // before it is read, and empty files too: it may be moved while nobody looks
-		return idle, err
+		return tracker.Idle, err
 	}
 	if r.z != nil && r.Offset() < st.Size && !w.t.mayUnpack(r) {
-		return parked, nil
+		return tracker.Parked, nil
 	}
 	if r.old > 0 {
 		if err := w.passOld(r); err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 	}
 	if err := r.SkipDone(r.src(), r.otherBefore); errors.Is(err, cursor.ErrChanged) {
 		return w.restart(r, "content changed before the position")
 	} else if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	if !w.startInStream(r) {
 		return w.t.waitForFile(), nil
@@ -257,7 +244,7 @@ func (w *worker) turn(r *reader) (after, error) {
 		return w.atEnd(r), nil
 	}
 	if r.Offset()-w.job.safe >= window {
-		return awaitSafe, nil
+		return tracker.AwaitSafe, nil
 	}
 	if r.carry != nil {
 		return w.readCarried(r, last)
@@ -357,7 +344,7 @@ func (r *reader) beginsOtherwise(data []byte) bool {
 
 // read reads from the offset to the end of the file, of the payload, or to the
 // next range that needs no reading, whichever comes first.
-func (w *worker) read(r *reader, last bool) (after, error) {
+func (w *worker) read(r *reader, last bool) (tracker.Outcome, error) {
 	end := r.size
 	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
 		end, last = r.Skips[0].Start, true // only whole records lie between such ranges
@@ -370,17 +357,17 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	lease, err := w.lease(r, int(want))
 	switch {
 	case err != nil:
-		return idle, err
+		return tracker.Idle, err
 	case lease == nil && r.rewritten():
 		return w.changed(r, "content changed before the position")
 	case lease == nil:
-		return parked, nil
+		return tracker.Parked, nil
 	}
 	defer lease.Done()
 	// Before the read, which sees whether the file is still the same.
 	scan, err := w.scanner(r)
 	if err != nil {
-		return idle, err
+		return tracker.Idle, err
 	}
 	buf := lease.Block()
 	if buf == nil {
@@ -391,7 +378,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	before := min(r.Offset(), record.MarkLen)
 	n, err := r.src().ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.Offset()-before)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return idle, err
+		return tracker.Idle, err
 	}
 	if int64(n) < before {
 		return w.shrunk(r)
@@ -402,7 +389,7 @@ func (w *worker) read(r *reader, last bool) (after, error) {
 	r.checked = r.mtime
 	if r.Offset() == 0 {
 		if err := w.tellMark(r, buf[record.MarkLen:record.MarkLen+n]); err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 	}
 	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.Offset()
@@ -477,7 +464,7 @@ func (w *worker) buffer(n int) []byte {
 
 // frame finds the whole records in buf and delivers them. The first MarkLen bytes are those before
 // the offset, for fingerprints. last says that nothing follows buf in the file.
-func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next after, err error) {
+func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next tracker.Outcome, err error) {
 	if r.beginsOtherwise(buf[record.MarkLen:]) {
 		return w.changed(r, "content changed before it was read")
 	}
@@ -491,10 +478,10 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		if c.Consumed == 0 {
 			if c.Long {
 				w.meetLong(r, c, data)
-				return again, nil
+				return tracker.More, nil
 			}
 			if r.Bounds.NoRecord(pos == record.MarkLen) {
-				return again, nil
+				return tracker.More, nil
 			}
 			r.NoteStuck(r.Offset()+int64(len(data)), time.Now())
 			break
@@ -509,15 +496,15 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			cover.Mark = fingerprint.MarkOf(buf[int64(end)-have : end])
 		}
 		if err != nil {
-			return idle, err
+			return tracker.Idle, err
 		}
 		direct := lease.Block() != nil && !c.Copied && len(c.Body) >= len(buf)/2
 		if err := w.deliver(r, lease, c, cover, nil, direct); err != nil {
 			var unkept *unkeptError
 			if errors.As(err, &unkept) && r.Bounds.Unkept(c.Rejected, errors.Is(unkept.err, record.ErrStalled)) {
-				return again, nil
+				return tracker.More, nil
 			}
-			return idle, err
+			return tracker.Idle, err
 		}
 		r.Bounds.Taken(int64(r.in.MaxSize))
 		pos += c.Consumed
@@ -529,7 +516,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.pathOf(r), "offset", r.Offset())
 	}
 	if end := r.End(r.size); r.Offset() < end && r.Stuck != end {
-		return again, nil
+		return tracker.More, nil
 	}
 	return w.atEnd(r), nil
 }

@@ -57,7 +57,7 @@ func (f FileStatus) State() string {
 
 // show stores, at the end of a turn that led to next, what the status reports until the next. It
 // returns what the file waits for; 0: nothing, or only that it grows. The caller holds mu.
-func (r *reader) show(next after) (wait tracker.Wait) {
+func (r *reader) show(next tracker.Outcome) (wait tracker.Wait) {
 	switch {
 	case r.seeks > 0 && r.size > 0 && r.Offset() == 0:
 		wait = tracker.ForPredecessor

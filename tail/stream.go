@@ -110,13 +110,13 @@ func (t *Tailer) nextTurn() *reader {
 // endTurn ends the turn of r, which led to next, in its stream s (nil: it has none): readers that
 // waited for it are queued, and, unless r reads on, those that asked for its file. The caller holds
 // mu.
-func (t *Tailer) endTurn(s *stream, r *reader, next after) {
+func (t *Tailer) endTurn(s *stream, r *reader, next tracker.Outcome) {
 	if s == nil {
 		return
 	}
 	r.parked, s.busy = next.Waits(), false
 	for _, o := range s.files {
-		if o.asks == r && next != again {
+		if o.asks == r && next != tracker.More {
 			t.readyLocked(o)
 		}
 	}
@@ -129,11 +129,11 @@ func (t *Tailer) endTurn(s *stream, r *reader, next after) {
 
 // waitForFile returns the outcome of a turn that waits for another file of the stream: only in a
 // run --once does no turn come before that file is done.
-func (t *Tailer) waitForFile() after {
+func (t *Tailer) waitForFile() tracker.Outcome {
 	if t.o.Once {
-		return parked
+		return tracker.Parked
 	}
-	return idle
+	return tracker.Idle
 }
 
 // startInStream reports whether a reader may read on in this turn. At the start of its file it waits until

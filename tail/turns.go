@@ -88,7 +88,7 @@ func (t *Tailer) workLoop() {
 		w.job = t.jobOf(r)
 		todo := t.turns.tracker.Apply(&r.life, tracker.Taken{})[0]
 		t.mu.Unlock()
-		next, failed := closed, "" // without a case below: the file is dropped
+		next, failed := tracker.Done, "" // without a case below: the file is dropped
 		switch todo {
 		case tracker.CloseUnwanted:
 			next = w.closeUnwanted(r)
@@ -96,8 +96,8 @@ func (t *Tailer) workLoop() {
 			var err error
 			if next, err = w.turn(r); err != nil {
 				failed = err.Error()
-				if next != finished {
-					next = idle
+				if next != tracker.Finished {
+					next = tracker.Idle
 				}
 			}
 			w.tellRead(r, err)
@@ -145,7 +145,7 @@ func (t *Tailer) ready(r *reader) { t.locked(func() { t.readyLocked(r) }) }
 // put takes a reader back after its turn. moved says that the journal has still to know a new name,
 // and failed why the turn came to nothing (empty: it did not). If too many files are open, the file
 // is closed until its next turn.
-func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
+func (t *Tailer) put(r *reader, next tracker.Outcome, moved bool, failed string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	defer t.turns.ended.Broadcast()
@@ -161,7 +161,7 @@ func (t *Tailer) put(r *reader, next after, moved bool, failed string) {
 	}
 	defer t.endTurn(r.stream, r, next)
 	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.Offset(), Moved: moved})
-	if goesOn := r.z != nil && next == again; !next.Closes() && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
+	if goesOn := r.z != nil && next == tracker.More; !next.Closes() && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
 		t.closeIdle(r)
 		if r.carry != nil {
 			t.closeIdle(r.carry.from)

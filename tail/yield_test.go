@@ -28,7 +28,7 @@ func (t *Tailer) takes(r *reader) *worker {
 // when that scan is asked for: one that came before would pass it over.
 func TestScanAfterTheReader(t *testing.T) {
 	t.Parallel()
-	f := func(what, name string, was, is []byte, turn func(*worker, *reader) (after, error)) {
+	f := func(what, name string, was, is []byte, turn func(*worker, *reader) (tracker.Outcome, error)) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -63,7 +63,7 @@ func TestScanAfterTheReader(t *testing.T) {
 		})
 	}
 	line, more := []byte("a line\n"), []byte("a line\nand more\n")
-	f("its input does not read it any more", "a.log", line, line, func(wk *worker, r *reader) (after, error) { return wk.closeUnwanted(r), nil })
+	f("its input does not read it any more", "a.log", line, line, func(wk *worker, r *reader) (tracker.Outcome, error) { return wk.closeUnwanted(r), nil })
 	f("it was compressed anew", "a.log.gz", packedBytes(".gz", line), packedBytes(".gz", more), (*worker).turn)
 	f("it was empty and is compressed", "a.log", nil, packedBytes(".gz", more), (*worker).turn)
 }
