@@ -39,7 +39,7 @@ func (d *discovery) adopt(in *input, path, first string) {
 			return
 		}
 	}
-	d.tell(path, err)
+	d.t.tell(path, err)
 	switch {
 	case err == nil:
 		d.adoptOpen(in, path, f, st, first)
@@ -67,23 +67,23 @@ func (in *input) isUnopened(n inode.Node) bool {
 // adoptOpen is adopt for a file that is open as f, with the status st. It owns f, and closes it if
 // the file is not read.
 func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Status, first string) {
-	if d.size != nil {
-		st.Size = d.size(st.Size)
+	if d.t.size != nil {
+		st.Size = d.t.size(st.Size)
 	}
 	s := compare.Of(f, st, inode.Handle(f))
-	m := d.recognise(in, s)
+	m := d.t.recognise(in, s)
 	if in.passesOld() && m.is == identity.Undecided {
 		m = match{compared: m.compared} // it is passed over, whatever it is a copy of
 	}
 	real := d.leads(path, st.Node)
 	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: s.Handle, Size: st.Size, Real: finder.Elsewhere(real, path)}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.noteIntact(m)
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	d.t.noteIntact(m)
 	if !d.admit(in, s, info, m) {
 		return
 	}
-	d.endSuspicion(in, st.Node, f)
+	d.t.endSuspicion(in, st.Node, f)
 	r := d.newReader(in, path, f, st, placeOf(first != "", m.is >= identity.Continuation))
 	r.info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
@@ -91,9 +91,9 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 		r.info.Real = finder.Elsewhere(real, r.info.Path)
 	}
 	d.carryOut(r, s, m)
-	d.fds.open.Add(1)
-	if !d.spareOthers() {
-		d.closeIdle(r)
+	d.t.fds.open.Add(1)
+	if !d.t.spareOthers() {
+		d.t.closeIdle(r)
 	}
 	r.rest() // until its turn comes
 }
@@ -112,23 +112,23 @@ func (d *discovery) admit(in *input, s *compare.Sample, info record.FileInfo, m 
 		if !held {
 			s.File.Close()
 		}
-		d.endSuspicion(in, s.Node, nil)
+		d.t.endSuspicion(in, s.Node, nil)
 	case m.is == identity.Undecided:
-		d.doubt(in, info, m, s.File)
+		d.t.doubt(in, info, m, s.File)
 		if m.of.reader != nil {
-			d.readyLocked(m.of.reader) // it may have been truncated since its last turn
+			d.t.readyLocked(m.of.reader) // it may have been truncated since its last turn
 		}
-		time.AfterFunc(finder.LookSlow, d.rescanSoon)
+		time.AfterFunc(finder.LookSlow, d.t.rescanSoon)
 	case m.is == identity.Own || m.is == identity.Rewritten || m.of.stands():
 		return true
 	case m.is == identity.Same:
 		if !held {
 			s.File.Close()
 		}
-		d.rescanSoon()
+		d.t.rescanSoon()
 	default:
-		d.doubt(in, info, match{}, s.File) // until it is compared with what the other is by now
-		d.rescanSoon()
+		d.t.doubt(in, info, match{}, s.File) // until it is compared with what the other is by now
+		d.t.rescanSoon()
 	}
 	return false
 }
@@ -139,7 +139,7 @@ func (d *discovery) newReader(in *input, path string, f *os.File, st inode.Statu
 	h := readings.Get().(*reading)
 	h.sight = sight{grown: agenda.Now(), size: st.Size, mtime: st.Mtime}
 	r := &reader{
-		in: in, life: tracker.Found(d.scans.no, at), linked: inode.IsLink(path),
+		in: in, life: tracker.Found(d.t.scans.no, at), linked: inode.IsLink(path),
 		busy: &busy{at: path, f: f, joint: &alone, reading: h},
 	}
 	r.active = r.grown.Add(-max(time.Since(time.Unix(0, st.Mtime)), 0))
@@ -151,27 +151,27 @@ func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
 	path := r.path()
 	switch m.is {
 	case identity.Same, identity.Continuation:
-		d.resume(r, m.of)
+		d.t.resume(r, m.of)
 	case identity.Rewritten:
 		d.readAnew(r, m.of.k, s.Status)
 	case identity.Copy, identity.Rest:
-		d.begin(r)
-		d.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
+		d.t.begin(r)
+		d.t.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
 			"of", m.of.Info.Path, "offset", m.upTo.Offset, "bytes", s.Size)
 		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.Offset // see passOld
-		d.passOver(r, m.upTo.Offset, s.Heads)
+		d.t.passOver(r, m.upTo.Offset, s.Heads)
 	default:
-		d.begin(r)
+		d.t.begin(r)
 		if r.in.passesOld() {
-			d.passOver(r, r.size, s.Heads)
+			d.t.passOver(r, r.size, s.Heads)
 			break
 		}
 		if len(s.Heads) > 0 {
 			r.info.Head = s.Heads[0]
 		}
-		d.noteFound(r)
+		d.t.noteFound(r)
 		if m.of != nil {
-			d.tellAlike(path, m.of.Info.Path, s.Size)
+			d.t.tellAlike(path, m.of.Info.Path, s.Size)
 		}
 	}
 }
@@ -179,14 +179,14 @@ func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
 // readAnew makes r the reader of a new generation of its file, which was truncated or rewritten while
 // nobody read it, after the generation k. The caller holds mu.
 func (d *discovery) readAnew(r *reader, k *generation, st inode.Status) {
-	d.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
+	d.t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 		"file", r.path(), "offset", k.position, "bytes", st.Size)
 	r.info.First = k.info.Info().First
 	k.own().left = compare.TruncatedUnseen(st)
 	in := r.in
 	in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
-	d.start(r, in.nextOf(k.file()), newGeneration())
-	d.rememberSoon(r.file, r.k.info) // what was known by this file may be known by its copy now
+	d.t.start(r, in.nextOf(k.file()), newGeneration())
+	d.t.rememberSoon(r.file, r.k.info) // what was known by this file may be known by its copy now
 }
 
 // tellAlike logs that a file is read from its start although it begins like the file like, which was

@@ -88,9 +88,9 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	d.rescan()
 	f, st, err := inode.Open(w.path("a.old"))
 	must(t, err)
-	d.locked(func() {
-		for original := range d.byPath.Get(w.path("a.log")) {
-			m := match{is: identity.Copy, of: original.k.candidate(d.scans.no)} // which has a turn since
+	d.t.locked(func() {
+		for original := range d.t.byPath.Get(w.path("a.log")) {
+			m := match{is: identity.Copy, of: original.k.candidate(d.t.scans.no)} // which has a turn since
 			if d.admit(in, compare.Of(f, st, ""), record.FileInfo{Path: w.path("a.old"), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth}, m) {
 				t.Error("it was decided by what was")
 			}
@@ -98,8 +98,8 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	})
 	asked := func(when string, want bool) {
 		t.Helper()
-		if s, is := in.suspect[st.Node]; is != want || is && (s.f != nil || s.scan != d.scans.no) {
-			t.Errorf("%s: it is doubted: %v, and was at scan %d of %d", when, is, s.scan, d.scans.no)
+		if s, is := in.suspect[st.Node]; is != want || is && (s.f != nil || s.scan != d.t.scans.no) {
+			t.Errorf("%s: it is doubted: %v, and was at scan %d of %d", when, is, s.scan, d.t.scans.no)
 		}
 	}
 	asked("at first", true)
@@ -107,7 +107,7 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	asked("a scan later", true)
 	d.rescan()
 	asked("two scans later", true)
-	d.scans.no++
+	d.t.scans.no++
 	d.miss(in, finder.NewWalk()) // it could not be opened
 	if len(in.suspect) == 0 || len(in.lost) > 0 {
 		t.Error("it is there, and counts as lost")

@@ -78,34 +78,34 @@ func (t *Tailer) Apply(c *Change) {
 // theirs may still be unsent.
 func (d *discovery) change(c *Change) {
 	defer close(c.done)
-	was := byName(d.inputs)
+	was := byName(d.t.inputs)
 	for _, in := range c.inputs {
-		if was[in.Name] == nil && d.former[in.Name] == nil {
+		if was[in.Name] == nil && d.t.former[in.Name] == nil {
 			d.remind(in) // a new input gets what the journal remembers of its name
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	for _, in := range c.inputs {
 		old := was[in.Name]
 		if old == nil {
-			old = d.former[in.Name]
+			old = d.t.former[in.Name]
 		}
 		if old != nil && old != in {
 			in.files, old.next = old.files, in
 		}
-		d.byName[in.Name] = in.files
+		d.t.byName[in.Name] = in.files
 		in.unsought = in.unsought || was[in.Name] != in // files that were left out may have been renamed meanwhile
 		delete(was, in.Name)
-		delete(d.former, in.Name)
+		delete(d.t.former, in.Name)
 	}
-	d.inputs, d.o.OpenFiles = c.inputs, c.openFiles
-	d.watch.SetPause(lookEvery(d.inputs))
-	d.era++
-	for _, in := range d.inputs {
+	d.t.inputs, d.t.o.OpenFiles = c.inputs, c.openFiles
+	d.t.watch.SetPause(lookEvery(d.t.inputs))
+	d.t.era++
+	for _, in := range d.t.inputs {
 		d.regroup(in)
 	}
-	maps.Copy(d.former, was)
+	maps.Copy(d.t.former, was)
 	for name, in := range was {
 		d.dismiss(name, in)
 	}
@@ -113,8 +113,8 @@ func (d *discovery) change(c *Change) {
 
 // remind tells an input what the journal remembers of it.
 func (d *discovery) remind(in *input) {
-	in.isNew = !d.o.History.InputKnown(in.Name)
-	in.recall(d.o.Positions.Files(in.Name))
+	in.isNew = !d.t.o.History.InputKnown(in.Name)
+	in.recall(d.t.o.Positions.Files(in.Name))
 }
 
 // regroup makes the readers of an input use its new settings, from their next turn on, and compressed
@@ -133,10 +133,10 @@ func (d *discovery) regroup(in *input) {
 			continue
 		}
 		wish := tracker.Keep
-		if !r.life.IsGone() && !in.Reads(r.path()) || d.readBy(in, r.node()) != nil {
+		if !r.life.IsGone() && !in.Reads(r.path()) || d.t.readBy(in, r.node()) != nil {
 			wish = tracker.Leave
 		}
-		d.apply(r, tracker.Wished{Wish: wish})
+		d.t.apply(r, tracker.Wished{Wish: wish})
 	}
 }
 
@@ -144,15 +144,15 @@ func (d *discovery) regroup(in *input) {
 // was noted for it. The caller holds mu.
 func (d *discovery) dismiss(name string, in *input) {
 	for n := range in.suspect {
-		d.endSuspicion(in, n, nil)
+		d.t.endSuspicion(in, n, nil)
 	}
 	clear(in.packed) // an inspection that is under way leads to no reader
 	clear(in.behind)
 	clear(in.unopened)
 	for r := range in.readers.All() {
-		d.apply(r, tracker.Wished{Wish: tracker.Leave})
+		d.t.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}
-	d.notices.Forget(func(s notices.Subject) bool { return s.Input == name })
+	d.t.notices.Forget(func(s notices.Subject) bool { return s.Input == name })
 }
 
 // inputsNow are the inputs in force. The caller must not change the list.

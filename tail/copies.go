@@ -15,9 +15,9 @@ import (
 // lines that were written after the last read, and then beside each for copies from later truncations.
 func (d *discovery) findCopies(in *input) {
 	var found []rotated
-	for _, k := range take(d.Tailer, &in.truncated) {
+	for _, k := range take(d.t, &in.truncated) {
 		var c *candidate
-		d.locked(func() { c = k.candidate(d.scans.no) })
+		d.t.locked(func() { c = k.candidate(d.t.scans.no) })
 		last, isRead := d.copyOf(in, c)
 		if last.path != "" {
 			d.adopt(in, last.path, c.Info.First)
@@ -27,9 +27,9 @@ func (d *discovery) findCopies(in *input) {
 				found = append(found, rotated{info: info, at: last.path})
 			}
 		}
-		d.locked(func() {
+		d.t.locked(func() {
 			if isRead && k.reader == nil && k.position == 0 { // the copy is read as a file of its own
-				d.settle(k)
+				d.t.settle(k)
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 		return st, false, false
 	}
 	defer f.Close()
-	d.locked(func() { known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil })
+	d.t.locked(func() { known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil })
 	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}

@@ -20,7 +20,7 @@ import (
 // discovery finds files, and meets each with what is known. It belongs to one goroutine, that of
 // discover.
 type discovery struct {
-	*Tailer
+	t       *Tailer
 	own     *finder.Own // what is never read
 	origins finder.Origins
 	led     led
@@ -35,7 +35,7 @@ func (d *discovery) discover(ctx context.Context) {
 	for {
 		d.taking = finder.Cost{}
 		scan := finder.CostOf(d.rescan).Without(d.taking) // the next scan need not start readers for the same files
-		if d.o.Once {
+		if d.t.o.Once {
 			d.awaitAll(ctx)
 			return
 		}
@@ -49,11 +49,11 @@ func (d *discovery) discover(ctx context.Context) {
 func (d *discovery) awaitAll(ctx context.Context) {
 	for {
 		select {
-		case <-d.finished:
+		case <-d.t.finished:
 		case <-ctx.Done():
 			return
 		}
-		busy, rotated := d.readWaiting()
+		busy, rotated := d.t.readWaiting()
 		switch {
 		case busy:
 		case rotated:
@@ -72,22 +72,22 @@ const freshEvery = 500
 func (d *discovery) rescan() {
 	w := finder.NewWalk()
 	d.own.Begin()
-	d.mu.Lock()
-	d.scans.no++
-	d.notices.Begin(d.scans.no)
-	d.scans.began[d.scans.no%mostBegan] = time.Now()
-	d.news.fresh = nil
-	d.boundOpen()
-	d.mu.Unlock()
-	for _, in := range d.inputs {
+	d.t.mu.Lock()
+	d.t.scans.no++
+	d.t.notices.Begin(d.t.scans.no)
+	d.t.scans.began[d.t.scans.no%mostBegan] = time.Now()
+	d.t.news.fresh = nil
+	d.t.boundOpen()
+	d.t.mu.Unlock()
+	for _, in := range d.t.inputs {
 		var unread []unfinished
-		seeks := take(d.Tailer, &in.unsought)
+		seeks := take(d.t, &in.unsought)
 		if seeks {
 			unread = d.unreadOf(in) // before others are taken for what they hold
 			d.meetMoved(in, unread)
 		}
 		in.renewed, in.paths = nil, nil
-		d.tellMatched(in, d.meetMatches(in, w))
+		d.t.tellMatched(in, d.meetMatches(in, w))
 		d.noteSeen(in)
 		d.askAgain(in)
 		if seeks {
@@ -99,26 +99,26 @@ func (d *discovery) rescan() {
 		d.findRotated(in)
 	}
 	d.meetRenamed()
-	for _, in := range d.inputs {
+	for _, in := range d.t.inputs {
 		in.folders.Forget()
 	}
 	for path, err := range w.Errs {
-		d.notices.ReportFirst(notices.Subject{Path: path}, err)
+		d.t.notices.ReportFirst(notices.Subject{Path: path}, err)
 	}
-	if d.watch.Update(w.Passed) {
-		d.rescanSoon()
+	if d.t.watch.Update(w.Passed) {
+		d.t.rescanSoon()
 	}
-	d.mu.Lock()
-	settled := d.settlePacked()
-	d.boundPinned()
-	d.scans.done++
-	d.readySeekers()
-	d.notices.Expire(d.byPath.Has)
-	d.noteEnd()
-	d.mu.Unlock()
-	d.turns.ended.Broadcast()
+	d.t.mu.Lock()
+	settled := d.t.settlePacked()
+	d.t.boundPinned()
+	d.t.scans.done++
+	d.t.readySeekers()
+	d.t.notices.Expire(d.t.byPath.Has)
+	d.t.noteEnd()
+	d.t.mu.Unlock()
+	d.t.turns.ended.Broadcast()
 	for path, err := range settled {
-		d.tell(path, err)
+		d.t.tell(path, err)
 	}
 	d.weigh()
 }
@@ -131,8 +131,8 @@ func (d *discovery) meetMatches(in *input, w *finder.Walk) bool {
 		if n++; n%freshEvery == 0 {
 			if len(w.Passed) > 2*heard { // to set watches costs a look at each folder
 				heard = len(w.Passed)
-				if d.watch.Also(w.Passed) {
-					d.rescanSoon()
+				if d.t.watch.Also(w.Passed) {
+					d.t.rescanSoon()
 				}
 			}
 			d.meetFresh()
@@ -158,40 +158,40 @@ func take[T any](t *Tailer, of *T) (was T) {
 func (d *discovery) meet(in *input, path, first string) {
 	st, err := look.Match(d.own, path)
 	if folder, shut := notices.ShutFolder(path, err); shut != nil {
-		d.tell(folder, shut)
+		d.t.tell(folder, shut)
 		return
 	}
 	if err != nil {
 		switch {
 		case !errors.Is(err, fs.ErrNotExist):
-			d.tell(path, err)
+			d.t.tell(path, err)
 		case inode.IsLink(path):
-			d.tell(path, notices.Dangling(err))
+			d.t.tell(path, notices.Dangling(err))
 		}
 		return
 	}
-	d.mu.Lock()
+	d.t.mu.Lock()
 	if r := in.readers.Get(st.Node); r != nil {
 		was := r.path()
-		d.mu.Unlock()
+		d.t.mu.Unlock()
 		d.seen(r, path, was, st)
 		return
 	}
-	rival, left := d.rival(in, st)
+	rival, left := d.t.rival(in, st)
 	known := in.byNode.get(st.Node) != nil // a file that was begun is followed, however old it is: it may be written to and rotated
-	d.mu.Unlock()
+	d.t.mu.Unlock()
 	if rival != nil {
 		if left { // the other input reads the rest of it
 			d.adopt(rival, path, path)
 		}
-		d.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
+		d.t.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
 		return
 	}
 	if old := in.IgnoreOlder.D(); old > 0 && !known && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
 	if first != "" || !d.readyCopiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
-		d.stirred = d.scans.no
+		d.stirred = d.t.scans.no
 		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, first) }))
 	}
 }
@@ -202,10 +202,10 @@ func (d *discovery) askAgain(in *input) {
 	was := in.unopened
 	in.unopened = make(map[inode.Node]unopened)
 	var again []suspicion
-	d.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
+	d.t.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
 	slices.SortFunc(again, func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
 	for _, s := range again {
-		if st, err := inode.At(s.path); s.scan != d.scans.no && !in.Reads(s.path) && err == nil && st.Node == s.node {
+		if st, err := inode.At(s.path); s.scan != d.t.scans.no && !in.Reads(s.path) && err == nil && st.Node == s.node {
 			d.adopt(in, s.path, s.path)
 		}
 	}
@@ -222,7 +222,7 @@ func (d *discovery) askAgain(in *input) {
 func (d *discovery) noteSeen(in *input) {
 	if !in.noted {
 		in.noted, in.isNew = true, false
-		_, _ = d.o.History.InputSeen(in.Name) // the journal itself logs that it cannot write
+		_, _ = d.t.o.History.InputSeen(in.Name) // the journal itself logs that it cannot write
 	}
 }
 
@@ -266,8 +266,8 @@ func (d *discovery) leads(path string, n inode.Node) string {
 		return finder.Leads(path)
 	}
 	dir, name := filepath.Split(path)
-	if d.led.scan != d.scans.no || d.led.dir != dir {
-		d.led = led{d.scans.no, dir, finder.Leads(dir)}
+	if d.led.scan != d.t.scans.no || d.led.dir != dir {
+		d.led = led{d.t.scans.no, dir, finder.Leads(dir)}
 	}
 	real := filepath.Join(d.led.to, name)
 	if real != path {
@@ -293,18 +293,18 @@ func (d *discovery) seen(r *reader, path, was string, st inode.Status) {
 		now, err := inode.At(was)
 		renamed = err != nil || now.Node != st.Node
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !r.life.Awaits(d.scans.no) {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	if !r.life.Awaits(d.t.scans.no) {
 		return // another of its names came first, or it was let go meanwhile
 	}
 	r.lighten()
 	if renamed {
-		d.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
-		d.o.Metrics.Rotation(r.in.Name)
-		d.byPath.Delete(r)
+		d.t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
+		d.t.o.Metrics.Rotation(r.in.Name)
+		d.t.byPath.Delete(r)
 		r.own().at = path
-		d.byPath.Add(r)
+		d.t.byPath.Add(r)
 	}
-	d.apply(r, tracker.Seen{Scan: d.scans.no, Renamed: renamed, Changed: r.changed(st)})
+	d.t.apply(r, tracker.Seen{Scan: d.t.scans.no, Renamed: renamed, Changed: r.changed(st)})
 }

@@ -92,7 +92,7 @@ func (t *Tailer) endSuspicion(in *input, n inode.Node, taken *os.File) {
 // vanished returns the files that may be copies and that the scan w did not find. The caller holds mu.
 func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
 	for _, s := range in.suspect {
-		if s.scan != d.scans.no && !w.Unknown(s.path) {
+		if s.scan != d.t.scans.no && !w.Unknown(s.path) {
 			all = append(all, s)
 		}
 	}
@@ -115,7 +115,7 @@ func (d *discovery) missCopy(in *input, s suspicion) {
 	}
 	var k *generation
 	var info record.FileInfo
-	d.locked(func() {
+	d.t.locked(func() {
 		if k = in.doubted(s.node); k != nil {
 			info = k.info.Info()
 		}
@@ -126,17 +126,17 @@ func (d *discovery) missCopy(in *input, s suspicion) {
 			return
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	if s.looks++; k != nil && s.looks < mostLooks {
 		in.suspect[s.node] = s
-		d.rescanSoon()
+		d.t.rescanSoon()
 		return
 	}
 	if k != nil {
 		in.lost = append(in.lost, k)
 	}
-	d.endSuspicion(in, s.node, nil)
+	d.t.endSuspicion(in, s.node, nil)
 }
 
 // endIfCopy looks at a file that was empty when it was found and now has content: a copy begins as

@@ -10,8 +10,8 @@ import (
 
 // meetFresh reads the new files of which events told, and the files in new folders.
 func (d *discovery) meetFresh() {
-	for _, path := range take(d.Tailer, &d.news.fresh) {
-		for _, in := range d.inputs {
+	for _, path := range take(d.t, &d.t.news.fresh) {
+		for _, in := range d.t.inputs {
 			if in.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
@@ -32,7 +32,7 @@ func (d *discovery) meetFresh() {
 func (d *discovery) meetBelow(in *input, dir string) {
 	w := finder.NewWalk()
 	w.Below(&in.Spec, dir)
-	d.watch.Also(w.Passed)
+	d.t.watch.Also(w.Passed)
 	for _, s := range w.Below(&in.Spec, dir) {
 		d.meet(in, s.Path(), "")
 	}
@@ -45,12 +45,12 @@ func (d *discovery) meetBelow(in *input, dir string) {
 // matches to one that none does.
 func (d *discovery) meetRenamed() {
 	wanted := func(path string) bool {
-		return slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Spec.Hears(path) })
+		return slices.ContainsFunc(d.t.inputs, func(in *input) bool { return in.Spec.Hears(path) })
 	}
-	for to, was := range d.origins.Follow(take(d.Tailer, &d.news.renames), time.Now(), wanted) {
-		for _, in := range d.inputs {
+	for to, was := range d.origins.Follow(take(d.t, &d.t.news.renames), time.Now(), wanted) {
+		for _, in := range d.t.inputs {
 			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
-				d.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
+				d.t.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
 				d.meet(in, to, was)
 			}
 		}
@@ -61,7 +61,7 @@ func (d *discovery) meetRenamed() {
 // file already.
 func (d *discovery) isKnown(in *input, path string) bool {
 	st, err := inode.At(path)
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	return err != nil || !st.IsRegular() || in.has(st.Node)
 }

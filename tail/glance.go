@@ -19,24 +19,24 @@ func (d *discovery) glance() (grown bool) {
 		path string
 	}
 	var at []look
-	d.mu.Lock()
+	d.t.mu.Lock()
 	for _, r := range d.unheard() {
 		if r.life.Turn() == tracker.Resting && !r.polled.IsPlanned() {
 			at = append(at, look{r, r.node(), r.path()})
 		}
 	}
-	d.mu.Unlock()
+	d.t.mu.Unlock()
 	for _, l := range at {
 		st, err := inode.At(l.path)
 		if err != nil || st.Node != l.node {
 			continue // it was moved or deleted, which the next scan handles
 		}
-		d.mu.Lock()
+		d.t.mu.Lock()
 		if l.r.changed(st) {
-			d.readyLocked(l.r)
+			d.t.readyLocked(l.r)
 			grown = true
 		}
-		d.mu.Unlock()
+		d.t.mu.Unlock()
 	}
 	return grown
 }
@@ -52,16 +52,16 @@ type silence struct {
 // unheard returns the readers whose growth no event reports. Some may be closed by now. The
 // caller holds mu.
 func (d *discovery) unheard() []*reader {
-	if u := &d.looks.silent; u.scans != d.scans.no {
+	if u := &d.t.looks.silent; u.scans != d.t.scans.no {
 		clear(u.readers) // closed readers are not kept for longer
-		*u = silence{u.readers[:0], d.scans.no}
-		for _, in := range d.inputs {
+		*u = silence{u.readers[:0], d.t.scans.no}
+		for _, in := range d.t.inputs {
 			for r := range in.readers.All() {
-				if !d.hears(r) {
+				if !d.t.hears(r) {
 					u.readers = append(u.readers, r)
 				}
 			}
 		}
 	}
-	return d.looks.silent.readers
+	return d.t.looks.silent.readers
 }

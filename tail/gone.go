@@ -55,23 +55,23 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 		d.missCopy(in, s)
 	}
 	if len(absent) > 0 {
-		d.stirred = d.scans.no
+		d.stirred = d.t.scans.no
 	}
 	for i := range absent {
 		absent[i].look()
 	}
-	d.mu.Lock()
+	d.t.mu.Lock()
 	for _, a := range absent {
 		if a.pinned != a.r.pinned {
 			a.r.own().pinned = a.pinned
 		}
-		d.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
+		d.t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
 	}
 	missing := d.longMissing(in, w)
-	d.mu.Unlock()
+	d.t.mu.Unlock()
 	for _, c := range missing {
 		if _, there := in.folders.FindInfo(c.Info); d.forgot(in, c, there) {
-			d.forget(c.k.file())
+			d.t.forget(c.k.file())
 		}
 	}
 }
@@ -79,11 +79,11 @@ func (d *discovery) miss(in *input, w *finder.Walk) {
 // absent returns the readers, and the files that may be copies, that the scan w did not find.
 // It forgets such compressed files.
 func (d *discovery) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != d.scans.no && !w.Unknown(p.path) })
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != d.t.scans.no && !w.Unknown(p.path) })
 	for r := range in.readers.All() {
-		if r.life.Awaits(d.scans.no) && !w.Unknown(r.path()) {
+		if r.life.Awaits(d.t.scans.no) && !w.Unknown(r.path()) {
 			all = append(all, absence{r: r, node: r.node(), path: r.path(), f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
 		}
 	}
@@ -125,7 +125,7 @@ func (d *discovery) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 			k.own().missing = now
 		}
 		if now.Sub(k.missing) >= in.ForgetAfter.D() {
-			all = append(all, k.candidate(d.scans.no))
+			all = append(all, k.candidate(d.t.scans.no))
 		}
 	}
 	return all
@@ -134,8 +134,8 @@ func (d *discovery) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 // forgot removes a generation from memory and reports whether it did: not if it has a reader, or if
 // its file exists (there) and it is the newest of it, which then does not count as missing.
 func (d *discovery) forgot(in *input, c *candidate, there bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	k := c.k
 	last := in.byNode.has(k)
 	if there && last {

@@ -28,8 +28,8 @@ func (d *discovery) readyCopiedUp(in *input, path string, n inode.Node) bool {
 	if r == nil {
 		return false
 	}
-	d.ready(r)
-	d.rescanSoon()
+	d.t.ready(r)
+	d.t.rescanSoon()
 	return true
 }
 
@@ -38,13 +38,13 @@ func (d *discovery) readyCopiedUp(in *input, path string, n inode.Node) bool {
 func (d *discovery) renewedOf(in *input, path string) map[inode.Node]*reader {
 	open := make(map[*reader]*os.File)
 	was := make(map[*reader]inode.Node)
-	d.mu.Lock()
+	d.t.mu.Lock()
 	for r := range in.readers.All() {
 		if r.f != nil && (path == "" || r.path() == path) {
 			open[r], was[r] = r.f, r.node()
 		}
 	}
-	d.mu.Unlock()
+	d.t.mu.Unlock()
 	renewed := make(map[inode.Node]*reader)
 	for r, f := range open {
 		if st, err := inode.In(f); err == nil && st.Node != was[r] {

@@ -11,8 +11,8 @@ import (
 // untilNextScan waits until the next scan is due; scan is the cost of the last one. Meanwhile it
 // does what comes between scans. It returns false when ctx has ended.
 func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
-	polled := slices.ContainsFunc(d.inputs, func(in *input) bool { return in.Watch == "poll" })
-	pace := finder.Pace{Heard: d.watch.Healthy() && !polled, Busy: d.scans.no-d.stirred < busyFor, Most: d.o.Rescan}
+	polled := slices.ContainsFunc(d.t.inputs, func(in *input) bool { return in.Watch == "poll" })
+	pace := finder.Pace{Heard: d.t.watch.Healthy() && !polled, Busy: d.t.scans.no-d.stirred < busyFor, Most: d.t.o.Rescan}
 	wait := pace.ScanWait(scan)
 	due := time.Now().Add(wait)
 	next, glance := time.NewTimer(wait), time.NewTimer(finder.GlanceWait(finder.Cost{}, false))
@@ -25,10 +25,10 @@ func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
 			return false
 		case <-next.C:
 			return true
-		case c := <-d.reload.changes:
+		case c := <-d.t.reload.changes:
 			d.change(c)
 			return true
-		case <-d.scans.wanted:
+		case <-d.t.scans.wanted:
 			d.meetFresh()
 			if !wanted {
 				wanted = true

@@ -58,15 +58,15 @@ type packed struct {
 func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Status, how compressed.Kind, first string) {
 	never, gone := in.Compressed == "never", first != ""
 	if how == compressed.Unknown && !never && time.Since(time.Unix(0, st.Ctime)) < finder.ActiveFor {
-		time.AfterFunc(in.RotateQuiet.D(), d.rescanSoon) // its beginning is still to come
+		time.AfterFunc(in.RotateQuiet.D(), d.t.rescanSoon) // its beginning is still to come
 	}
 	if how == compressed.Unknown || never && !gone {
 		return
 	}
 	handle, real := inode.Handle(f), d.leads(path, st.Node)
-	d.mu.Lock()
+	d.t.mu.Lock()
 	if in.readers.Get(st.Node) != nil {
-		d.mu.Unlock()
+		d.t.mu.Unlock()
 		return
 	}
 	in.claim(path, st.Node, handle)
@@ -75,27 +75,27 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}
 		in.packed[st.Node] = p
 	}
-	if p.scan != d.scans.no {
-		p.path, p.real, p.scan, p.matched = path, real, d.scans.no, !gone
+	if p.scan != d.t.scans.no {
+		p.path, p.real, p.scan, p.matched = path, real, d.t.scans.no, !gone
 	}
 	p.barred = gone && (never || in.Excludes(path))
 	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
 		p.first, in.behind[st.Node] = first, stray{path, first, st.Node}
 		if in.byNode.get(st.Node) == nil && !p.barred && !in.Reads(path) {
-			d.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
+			d.t.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}
 	}
 	switch k := in.byNode.get(st.Node); {
 	case k == nil && in.passesOld(): // the next run has to know it, if this one ends before the file was looked through
 		p.old = true
-		d.noteDoubt(in, record.FileInfo{Path: path, First: path, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size, Done: true, Old: st.Size, Packed: record.Packed{Size: st.Size, Mtime: st.Mtime}})
+		d.t.noteDoubt(in, record.FileInfo{Path: path, First: path, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size, Done: true, Old: st.Size, Packed: record.Packed{Size: st.Size, Mtime: st.Mtime}})
 	case k != nil && k == in.doubted(st.Node):
 		p.old = k.info.Info().Old > 0 && p.isAs(k)
 	}
-	d.advance(p)
+	d.t.advance(p)
 	err := p.err
-	d.mu.Unlock()
-	d.tell(path, err)
+	d.t.mu.Unlock()
+	d.t.tell(path, err)
 }
 
 // state is what the decision about a file goes by. The caller holds mu.

@@ -38,7 +38,7 @@ const mostLooks = 3
 // that no scan has found, several times, since names can change during a look.
 func (d *discovery) findRotated(in *input) {
 	w := finder.NewLook()
-	for _, g := range take(d.Tailer, &in.rotated) {
+	for _, g := range take(d.t, &in.rotated) {
 		path := g.at
 		if path == "" {
 			path = in.whereIs(g)
@@ -47,8 +47,8 @@ func (d *discovery) findRotated(in *input) {
 			d.findSiblings(in, w, g, path)
 		}
 		if g.looks++; g.looks < mostLooks {
-			d.locked(func() { in.rotated = append(in.rotated, g) })
-			d.rescanSoon()
+			d.t.locked(func() { in.rotated = append(in.rotated, g) })
+			d.t.rescanSoon()
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 		if d.adopt(in, s.path, was.info.First); in.isUnopened(s.st.Node) {
 			continue
 		}
-		d.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
+		d.t.o.Logger.Info("file was rotated before the agent had opened it; it is read under its new path", "file", s.path, "rotated_from", was.info.Path)
 	}
 }
 
@@ -120,7 +120,7 @@ func (d *discovery) lacks(in *input, info record.FileInfo, dir string, replaced 
 			return false
 		}
 		if in.paths == nil {
-			d.locked(func() { in.paths = in.knownPaths() })
+			d.t.locked(func() { in.paths = in.knownPaths() })
 		}
 		return !in.paths[home+name] && !in.paths[dir+name]
 	}
@@ -168,19 +168,19 @@ func (d *discovery) judgeSibling(gone rotation.Gone, hasName func(string) bool, 
 // factsOf returns what the status of a file tells of it.
 func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
 	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
-	d.locked(func() { b.Known = s.in.has(st.Node) })
+	d.t.locked(func() { b.Known = s.in.has(st.Node) })
 	return b
 }
 
 // isOfAnother reports whether a path is one that another input reads.
 func (d *discovery) isOfAnother(in *input, path string) bool {
-	return slices.ContainsFunc(d.inputs, func(o *input) bool { return o != in && o.Spec.Matches(path) })
+	return slices.ContainsFunc(d.t.inputs, func(o *input) bool { return o != in && o.Spec.Matches(path) })
 }
 
 // wasRead reports whether all that the file s holds was read from other files, as far as can be told.
 func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
 	var alike, longer []*candidate
-	d.locked(func() { alike, longer = in.alike(s, d.scans.no), in.longer(s, d.scans.no) })
+	d.t.locked(func() { alike, longer = in.alike(s, d.t.scans.no), in.longer(s, d.t.scans.no) })
 	if slices.ContainsFunc(longer, func(c *candidate) bool { return c.HeldAll(s) || c.GoesOnAs(s) }) {
 		return true
 	}

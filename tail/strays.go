@@ -45,8 +45,8 @@ func (d *discovery) findPacked(in *input) {
 // soughtPacked returns the lost files of which a compressed copy is looked for, and the compressed files
 // that were rotated after a file that was read. It forgets lost files that need no more looking for.
 func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[inode.Node]stray) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	in.lost = slices.DeleteFunc(in.lost, func(k *generation) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy
@@ -60,8 +60,8 @@ func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[
 // unmet notes that files which were looked for are gone, and returns those of found that no reader has
 // and this scan has not met, each once.
 func (d *discovery) unmet(in *input, gone []inode.Node, found []stray) []stray {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	for _, n := range gone {
 		if k := in.doubted(n); k != nil {
 			in.lost = append(in.lost, k) // for the log
@@ -70,7 +70,7 @@ func (d *discovery) unmet(in *input, gone []inode.Node, found []stray) []stray {
 	}
 	met := make(map[inode.Node]bool)
 	return slices.DeleteFunc(found, func(s stray) bool {
-		known := met[s.node] || in.readers.Get(s.node) != nil || in.packed[s.node] != nil && in.packed[s.node].scan == d.scans.no
+		known := met[s.node] || in.readers.Get(s.node) != nil || in.packed[s.node] != nil && in.packed[s.node].scan == d.t.scans.no
 		met[s.node] = true
 		return known
 	})
@@ -97,9 +97,9 @@ func (d *discovery) meetStray(in *input, s stray) {
 // tellLost logs the files that disappeared and of which no copy was found, after all
 // compressed files were inspected.
 func (d *discovery) tellLost(in *input) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.surveys.compared {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	if !d.t.surveys.compared {
 		return
 	}
 	for _, p := range in.packed {
@@ -114,10 +114,10 @@ func (d *discovery) tellLost(in *input) {
 		k.own().toldLost = true
 		info := k.info.Info()
 		if !in.byNode.has(k) { // its file was truncated, and the next run need not look for copies again
-			d.settle(k)
+			d.t.settle(k)
 		}
 		if info.Doubted != 0 {
-			d.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
+			d.t.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
 			continue
 		}
 		left := info.Size - k.position
@@ -125,10 +125,10 @@ func (d *discovery) tellLost(in *input) {
 			left -= x.Len()
 		}
 		if left <= 0 {
-			d.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
+			d.t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
 			continue
 		}
-		d.lose(k.file(), info.Path, k.position, left, "file is gone, its unread bytes are lost unless it comes back",
+		d.t.lose(k.file(), info.Path, k.position, left, "file is gone, its unread bytes are lost unless it comes back",
 			"fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
 }

@@ -185,7 +185,7 @@ func New(o Options) (*Tailer, error) {
 	}
 	t.turns.work.L, t.turns.ended.L = &t.mu, &t.mu
 	t.watch = finder.NewWatcher(listener{t}, o.Logger)
-	t.find = &discovery{Tailer: t, own: finder.NewOwn(o.Avoid, o.Own)}
+	t.find = &discovery{t: t, own: finder.NewOwn(o.Avoid, o.Own)}
 	for _, i := range o.Inputs {
 		in, err := newInput(i)
 		if err != nil {
@@ -323,19 +323,19 @@ const weighStep = 1 << 20
 // weigh estimates how much memory the facts about files take, and calls Known if this has changed
 // enough since the last call.
 func (d *discovery) weigh() {
-	if d.o.Known == nil {
+	if d.t.o.Known == nil {
 		return
 	}
 	read, all := 0, 0
-	d.locked(func() {
-		read = d.files()
-		for in := range d.everyInput {
+	d.t.locked(func() {
+		read = d.t.files()
+		for in := range d.t.everyInput {
 			all += in.known.Len()
 		}
 	})
 	bytes := int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered
 	if change := bytes - d.weighed; change >= weighStep || change <= -weighStep {
 		d.weighed = bytes
-		d.o.Known(bytes)
+		d.t.o.Known(bytes)
 	}
 }

@@ -21,8 +21,8 @@ type unfinished struct {
 // unreadOf returns the files of an input that no reader has and no earlier run has read to their
 // end. Of those that were truncated since it has copies looked for.
 func (d *discovery) unreadOf(in *input) (all []unfinished) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
 	for k := range in.known.All() {
 		switch info := k.info.Info(); {
 		case k.reader != nil || info.Done:
@@ -62,12 +62,12 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 			d.findSiblings(in, w, rotated{info: u.info}, u.at)
 		}
 	}
-	d.mu.Lock()
+	d.t.mu.Lock()
 	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(inode.Of(u.info)) != nil })
 	for i := range lost {
 		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
 	}
-	d.mu.Unlock()
+	d.t.mu.Unlock()
 	for _, u := range lost {
 		if !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
 			continue // it was no longer wanted before it was moved
@@ -78,7 +78,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		switch {
 		case !ok && !u.found:
-			d.locked(func() {
+			d.t.locked(func() {
 				if !slices.Contains(in.lost, u.generation) {
 					in.lost = append(in.lost, u.generation)
 				}
