@@ -19,9 +19,9 @@ import (
 )
 
 // adopt starts reading the file at path, which no reader has yet; a compressed file it hands to
-// meetPacked. first is empty if a pattern matches the path; else it is where the file was when one
-// did, as far as is known: by that the next run knows that the file is wanted. Why a file is not
-// read is logged.
+// meetPacked. Why a file is not read is logged. first is empty if a pattern matches the path. If none
+// does, it is the path where one matched the file, or this one if that is not known: the next run
+// knows by it that the file is wanted.
 func (d *discovery) adopt(in *input, path, first string) {
 	f, st, err := inode.Open(path)
 	if err == nil && d.own.Holds(path, st.Node) {
@@ -84,7 +84,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 		return
 	}
 	d.t.endSuspicion(in, st.Node, f)
-	r := d.newReader(in, path, f, st, placeOf(first != "", m.is >= identity.Continuation))
+	r := d.newReader(in, path, f, st, placeOf(first == "", m.is >= identity.Continuation))
 	r.info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
 		r.info.Path = m.of.Info.Path
@@ -196,16 +196,16 @@ func (t *Tailer) tellAlike(path, like string, bytes int64) {
 		"like", like, "bytes", bytes)
 }
 
-// placeOf returns where the tracker puts a newly found file. gone says that no pattern matches its
+// placeOf returns where the tracker puts a newly found file. matched says that a pattern matches its
 // path, known that it continues a file under whose path the journal keeps it.
-func placeOf(gone, known bool) tracker.Place {
+func placeOf(matched, known bool) tracker.Place {
 	switch {
-	case gone && known:
+	case matched:
+		return tracker.Present
+	case known:
 		return tracker.Outside
-	case gone:
-		return tracker.Gone
 	}
-	return tracker.Present
+	return tracker.Gone
 }
 
 // resume makes r continue the generation c where reading of it stopped: its file is the same,

@@ -56,11 +56,11 @@ type packed struct {
 // advance). f stays the caller's. first is as in adopt: with compressed: never a file is noted only if no
 // pattern matches its path, to find out whether unread bytes of another file are lost in it.
 func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Status, how compressed.Kind, first string) {
-	never, gone := in.Compressed == "never", first != ""
+	never, matched := in.Compressed == "never", first == ""
 	if how == compressed.Unknown && !never && time.Since(time.Unix(0, st.Ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), d.t.rescanSoon) // its beginning is still to come
 	}
-	if how == compressed.Unknown || never && !gone {
+	if how == compressed.Unknown || never && matched {
 		return
 	}
 	handle, real := inode.Handle(f), d.leads(path, st.Node)
@@ -76,10 +76,10 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		in.packed[st.Node] = p
 	}
 	if p.scan != d.t.scans.no {
-		p.path, p.real, p.scan, p.matched = path, real, d.t.scans.no, !gone
+		p.path, p.real, p.scan, p.matched = path, real, d.t.scans.no, matched
 	}
-	p.barred = gone && (never || in.Excludes(path))
-	if gone && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
+	p.barred = !matched && (never || in.Excludes(path))
+	if !matched && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
 		p.first, in.behind[st.Node] = first, stray{path, first, st.Node}
 		if in.byNode.get(st.Node) == nil && !p.barred && !in.Reads(path) {
 			d.t.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
