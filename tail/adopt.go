@@ -55,12 +55,12 @@ type unopened struct{ path, first string }
 // openLater notes an unopened file for the next scan; see adopt for first.
 func (in *input) openLater(path, first string) {
 	if st, err := inode.At(path); err == nil {
-		in.unopened[st.Node] = unopened{path, first}
+		in.scan.unopened[st.Node] = unopened{path, first}
 	}
 }
 
 func (in *input) isUnopened(n inode.Node) bool {
-	_, is := in.unopened[n]
+	_, is := in.scan.unopened[n]
 	return is
 }
 
@@ -100,7 +100,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 
 // passesOld reports whether files that are there now are not read: the input is new, and starts at
 // the end of files.
-func (in *input) passesOld() bool { return in.isNew && in.StartAt == "end" }
+func (in *input) passesOld() bool { return in.scan.isNew && in.StartAt == "end" }
 
 // admit reports whether the file s is to have a reader now, with the verdict m. If not, because
 // it has one, or the verdict is open or of what was known before, it keeps the file open as one that is

@@ -113,7 +113,7 @@ func (d *discovery) change(c *Change) {
 
 // remind tells an input what the journal remembers of it.
 func (d *discovery) remind(in *input) {
-	in.isNew = !d.t.o.History.InputKnown(in.Name)
+	in.scan.isNew = !d.t.o.History.InputKnown(in.Name)
 	in.recall(d.t.o.Positions.Files(in.Name))
 }
 
@@ -148,7 +148,7 @@ func (d *discovery) dismiss(name string, in *input) {
 	}
 	clear(in.packed) // an inspection that is under way leads to no reader
 	clear(in.behind)
-	clear(in.unopened)
+	clear(in.scan.unopened)
 	for r := range in.readers.All() {
 		d.t.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}

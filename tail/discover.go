@@ -86,7 +86,7 @@ func (d *discovery) rescan() {
 			unread = d.unreadOf(in) // before others are taken for what they hold
 			d.meetMoved(in, unread)
 		}
-		in.renewed, in.paths = nil, nil
+		in.scan.renewed, in.scan.paths = nil, nil
 		d.t.tellMatched(in, d.meetMatches(in, w))
 		d.noteSeen(in)
 		d.askAgain(in)
@@ -199,8 +199,8 @@ func (d *discovery) meet(in *input, path, first string) {
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and
 // that no pattern matches, so that the scan itself does not find them.
 func (d *discovery) askAgain(in *input) {
-	was := in.unopened
-	in.unopened = make(map[inode.Node]unopened)
+	was := in.scan.unopened
+	in.scan.unopened = make(map[inode.Node]unopened)
 	var again []suspicion
 	d.t.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
 	slices.SortFunc(again, func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
@@ -220,8 +220,8 @@ func (d *discovery) askAgain(in *input) {
 // files for older than it (see start_at). The journal has those files already: a kill in between
 // must not make them look new.
 func (d *discovery) noteSeen(in *input) {
-	if !in.noted {
-		in.noted, in.isNew = true, false
+	if !in.scan.noted {
+		in.scan.noted, in.scan.isNew = true, false
 		_, _ = d.t.o.History.InputSeen(in.Name) // the journal itself logs that it cannot write
 	}
 }

@@ -12,7 +12,7 @@ import (
 func (d *discovery) meetFresh() {
 	for _, path := range take(d.t, &d.t.news.fresh) {
 		for _, in := range d.t.inputs {
-			if in.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
+			if in.scan.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
 			st, err := inode.At(path)

@@ -42,7 +42,7 @@ func TestFreshNames(t *testing.T) {
 	f := func(crowd int, isNew bool, name, path string, want bool) {
 		t.Helper()
 		tailer.news.crowd = crowd
-		in.isNew = isNew
+		in.scan.isNew = isNew
 		listener{tailer}.Heard([]finder.Event{{What: finder.Appeared, Path: w.path(name)}})
 		tailer.find.meetFresh()
 		if got := reads(path); got != want {

@@ -28,51 +28,55 @@ func newInput(in Input) (*input, error) {
 	return &input{Compiled: c, files: newFiles(in.Name)}, nil
 }
 
-// files is what an input knows of its files. It belongs to the goroutine that
-// discovers, and what Tailer.mu guards is guarded by it.
+// files is what an input knows of its files. It is guarded by Tailer.mu, but for scan and folders, which
+// is for any goroutine.
 type files struct {
-	name string // of the input
-
-	isNew    bool // no earlier run has seen it, and its files are looked for the first time
-	noted    bool // the journal knows that it was seen
-	unsought bool // files that were renamed in its absence are to be looked for
+	name    string // of the input
+	scan    scanned
+	folders finder.Folders
 
 	known   *index.Index[record.File, generation] // every generation that is remembered
 	byNode  nodes
-	readers *index.Index[inode.Node, reader]
-	unnamed map[record.FileID][]*generation // generations whose file is not known, see claim; guarded by Tailer.mu
-	streams map[string]*stream              // of container logs, by where their files are written
 	heads   heads
-	suspect map[inode.Node]suspicion
-	renewed map[inode.Node]*reader // in this scan, see readyCopiedUp; nil: not looked for
-	paths   map[string]bool        // of known files, as of this scan; nil: not asked for
+	unnamed map[record.FileID][]*generation // generations whose file is not known, see claim
+	readers *index.Index[inode.Node, reader]
+	streams map[string]*stream // of container logs, by where their files are written
 
-	unopened map[inode.Node]unopened // by the last scan
-	folders  finder.Folders
+	suspect map[inode.Node]suspicion // files that may be copies
+	packed  map[inode.Node]*packed   // compressed files that are not being read
+	behind  map[inode.Node]stray     // compressed files that no pattern matches and that were rotated after a file that was read
 
-	packed map[inode.Node]*packed // compressed files that are not being read
-	behind map[inode.Node]stray   // compressed files that no pattern matches and that were rotated after a file that was read; guarded by Tailer.mu
-
+	unsought  bool          // files that were renamed in its absence are to be looked for
 	truncated []*generation // whose copies are to be looked for
-	lost      []*generation // gone before they were read to their end; guarded by Tailer.mu
+	lost      []*generation // gone before they were read to their end
 	rotated   []rotated     // beside which others may be
-	matched   time.Time     // when a path matched last
+}
+
+// scanned is what only the goroutine that discovers has to know of an input.
+type scanned struct {
+	isNew    bool                    // no earlier run has seen it, and its files are looked for the first time
+	noted    bool                    // the journal knows that it was seen
+	matched  time.Time               // when a path matched last
+	unopened map[inode.Node]unopened // by the last scan
+
+	// Of the scan under way; nil: not asked for yet.
+	renewed map[inode.Node]*reader // see readyCopiedUp
+	paths   map[string]bool        // of known files
 }
 
 // newFiles returns the state of an input of that name that has no files yet.
 func newFiles(name string) *files {
 	return &files{
-		name: name,
-
+		name:     name,
+		scan:     scanned{unopened: make(map[inode.Node]unopened)},
 		unsought: true,
 		known:    newGenerations(),
 		byNode:   newNodes(),
-		readers:  newReaders(),
-		unnamed:  make(map[record.FileID][]*generation),
-		streams:  make(map[string]*stream),
 		heads:    newHeads(),
+		unnamed:  make(map[record.FileID][]*generation),
+		readers:  newReaders(),
+		streams:  make(map[string]*stream),
 		suspect:  make(map[inode.Node]suspicion),
-		unopened: make(map[inode.Node]unopened),
 		packed:   make(map[inode.Node]*packed),
 		behind:   make(map[inode.Node]stray),
 	}

@@ -18,10 +18,10 @@ func (d *discovery) readyCopiedUp(in *input, path string, n inode.Node) bool {
 	if !inode.IsOverlay(filepath.Dir(path)) {
 		return false
 	}
-	if in.renewed == nil {
-		in.renewed = d.renewedOf(in, "")
+	if in.scan.renewed == nil {
+		in.scan.renewed = d.renewedOf(in, "")
 	}
-	r := in.renewed[n]
+	r := in.scan.renewed[n]
 	if r == nil {
 		r = d.renewedOf(in, path)[n] // the first write may have come since this scan began
 	}

@@ -119,10 +119,10 @@ func (d *discovery) lacks(in *input, info record.FileInfo, dir string, replaced 
 		if !replaced && !in.Reads(home+name) {
 			return false
 		}
-		if in.paths == nil {
-			d.t.locked(func() { in.paths = in.knownPaths() })
+		if in.scan.paths == nil {
+			d.t.locked(func() { in.scan.paths = in.knownPaths() })
 		}
-		return !in.paths[home+name] && !in.paths[dir+name]
+		return !in.scan.paths[home+name] && !in.scan.paths[dir+name]
 	}
 }
 

@@ -38,9 +38,9 @@ func (t *Tailer) tellMatched(in *input, matched bool) {
 	whole := notices.Subject{Input: in.Name}
 	switch {
 	case matched:
-		in.matched = time.Now()
+		in.scan.matched = time.Now()
 		t.notices.Report(whole, nil)
-	case time.Since(in.matched) >= awayFor*in.RotateQuiet.D():
+	case time.Since(in.scan.matched) >= awayFor*in.RotateQuiet.D():
 		t.notices.Report(whole, notices.ErrNoMatch)
 	}
 }
