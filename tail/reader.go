@@ -170,9 +170,10 @@ type worker struct {
 	rejected []record.Rejected
 }
 
-// turn is one turn of a worker with a file: it handles what happened to the file, and reads a
-// bounded number of bytes or does what follows at its end. An error is logged as the reason why the
-// file is not read.
+// turn is one turn of a worker with a file: it handles what happened to the file since the last one, and
+// then goes on with its content. The order is that of what has to be certain first: that it is the file that
+// was read, that the journal has it, and where in it reading begins. An error is logged as the reason why
+// the file is not read.
 func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 	if r.f == nil && w.isUnchanged(r) {
 		return tracker.Idle, nil
@@ -218,15 +219,21 @@ func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 	if !w.startInStream(r) {
 		return w.t.waitForFile(), nil
 	}
-	if r.Long.At > st.Size {
+	return w.goOn(r)
+}
+
+// goOn reads a bounded number of bytes from the offset on, or does what follows at the end of the file, or of
+// that part of it that can be read now.
+func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
+	if r.Long.At > r.size {
 		r.Long = cursor.Long{}
 	}
 	if r.z == nil { // a compressed file is not written to in place
 		r.NULs.Review(r.f, r.size)
 	}
 	last, end := w.isLast(r), r.End(r.size)
-	if end < st.Size && w.isOver(r) {
-		end = st.Size
+	if end < r.size && w.isOver(r) {
+		end = r.size
 	}
 	r.Quiet = (r.recordTimedOut() || r.isCut()) && r.Settled != end
 	if w.t.awaitsNext(r) {
@@ -238,7 +245,7 @@ func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 		return w.changed(r, "content changed before the position")
 	case r.Long.At > 0:
 		return w.passLong(r, last)
-	case ended && r.z != nil && r.Offset() < st.Size:
+	case ended && r.z != nil && r.Offset() < r.size:
 		return w.giveUpRest(r)
 	case ended:
 		return w.atEnd(r), nil
