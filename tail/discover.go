@@ -95,8 +95,7 @@ func (d *discovery) rescan() {
 		}
 		d.findCopies(in)
 		d.findPacked(in)
-		d.miss(in, w)
-		d.findRotated(in)
+		d.findRotated(in, d.miss(in, w))
 	}
 	d.meetRenamed()
 	for _, in := range d.t.inputs {

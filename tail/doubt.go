@@ -89,54 +89,64 @@ func (t *Tailer) endSuspicion(in *input, n inode.Node, taken *os.File) {
 	delete(in.suspect, n)
 }
 
+// vanishing is a file that may be a copy and that a scan did not find.
+type vanishing struct {
+	suspicion
+	info *record.FileInfo // what the journal knows of it; nil: nothing
+}
+
 // vanished returns the files that may be copies and that the scan w did not find. The caller holds mu.
-func (d *discovery) vanished(in *input, w *finder.Walk) (all []suspicion) {
+func (d *discovery) vanished(in *input, w *finder.Walk) (all []vanishing) {
 	for _, s := range in.suspect {
-		if s.scan != d.t.scans.no && !w.Unknown(s.path) {
-			all = append(all, s)
+		if s.scan == d.t.scans.no || w.Unknown(s.path) {
+			continue
 		}
+		v := vanishing{suspicion: s}
+		if k := in.doubted(s.node); k != nil {
+			info := k.info.Info()
+			v.info = &info
+		}
+		all = append(all, v)
 	}
 	return all
 }
 
-// missCopy handles a file that may be a copy and that the scan did not find: it is compared by its
-// descriptor. If it is not held open, because there was no descriptor, it is asked about again while
-// its path is there; when that is gone it is looked for as a rotated one is, as often, and counts as
-// lost if it is not found.
-func (d *discovery) missCopy(in *input, s suspicion) {
-	if s.f != nil {
-		if st, err := inode.In(s.f); err == nil {
-			d.adoptOpen(in, s.path, s.f, st, s.path)
+// findVanished looks for a file that may be a copy and that the scan did not find: it is compared by its
+// descriptor. If it is not held open, because there was no descriptor, it is asked about again while its
+// path is there; when that is gone it is looked for as a rotated one is. It returns false if that was in
+// vain.
+func (d *discovery) findVanished(in *input, v vanishing) bool {
+	if v.f != nil {
+		if st, err := inode.In(v.f); err == nil {
+			d.adoptOpen(in, v.path, v.f, st, v.path)
 		}
-		return
+		return true
 	}
-	if !leadsElsewhere(s.path, s.node) {
-		return
+	if !leadsElsewhere(v.path, v.node) {
+		return true
 	}
-	var k *generation
-	var info record.FileInfo
-	d.t.locked(func() {
-		if k = in.doubted(s.node); k != nil {
-			info = k.info.Info()
-		}
-	})
-	if k != nil {
-		if path := in.whereIs(rotated{info: info}); path != "" {
-			d.adopt(in, path, info.First)
-			return
+	if v.info != nil {
+		if path := in.whereIs(rotated{info: *v.info}); path != "" {
+			d.adopt(in, path, v.info.First)
+			return true
 		}
 	}
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
+	return false
+}
+
+// missCopy notes that a file that may be a copy was looked for in vain: if that was as often as a rotated
+// one is looked for, it counts as lost. The caller holds mu.
+func (t *Tailer) missCopy(in *input, s suspicion) {
+	k := in.doubted(s.node)
 	if s.looks++; k != nil && s.looks < mostLooks {
 		in.suspect[s.node] = s
-		d.t.rescanSoon()
+		t.rescanSoon()
 		return
 	}
 	if k != nil {
 		in.lost = append(in.lost, k)
 	}
-	d.t.endSuspicion(in, s.node, nil)
+	t.endSuspicion(in, s.node, nil)
 }
 
 // endIfCopy looks at a file that was empty when it was found and now has content: a copy begins as

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
@@ -47,47 +48,52 @@ func leadsElsewhere(path string, n inode.Node) bool {
 }
 
 // miss handles the files that the scan w did not find: the tracker decides about those with a
-// reader, files that may be copies are compared by their descriptors, and generations without a
-// file are forgotten after forget_after.
-func (d *discovery) miss(in *input, w *finder.Walk) {
-	absent, vanished := d.absent(in, w)
-	for _, s := range vanished {
-		d.missCopy(in, s)
-	}
+// reader, files that may be copies are looked for and compared by their descriptors, and generations
+// without a file are forgotten after forget_after. It returns the files beside which others may have been
+// rotated.
+func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
+	t := d.t
+	t.mu.Lock()
+	d.tellLost(in)
+	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != t.scans.no && !w.Unknown(p.path) })
+	absent, vanished, missing := d.absent(in, w), d.vanished(in, w), d.longMissing(in, w)
+	t.mu.Unlock()
 	if len(absent) > 0 {
-		d.stirred = d.t.scans.no
+		d.stirred = t.scans.no
 	}
+	vanished = slices.DeleteFunc(vanished, func(v vanishing) bool { return d.findVanished(in, v) })
 	for i := range absent {
 		absent[i].look()
 	}
-	d.t.mu.Lock()
+	for i := range missing {
+		_, missing[i].there = in.folders.FindInfo(missing[i].info)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, a := range absent {
 		if a.pinned != a.r.pinned {
 			a.r.own().pinned = a.pinned
 		}
-		d.t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
+		t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
 	}
-	missing := d.longMissing(in, w)
-	d.t.mu.Unlock()
-	for _, c := range missing {
-		if _, there := in.folders.FindInfo(c.Info); d.forgot(in, c, there) {
-			d.t.forget(c.k.file())
-		}
+	for _, v := range vanished {
+		t.missCopy(in, v.suspicion)
 	}
+	for _, m := range missing {
+		t.forgetMissing(in, m)
+	}
+	away, in.rotated = in.rotated, nil
+	return away
 }
 
-// absent returns the readers, and the files that may be copies, that the scan w did not find.
-// It forgets such compressed files.
-func (d *discovery) absent(in *input, w *finder.Walk) (all []absence, vanished []suspicion) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != d.t.scans.no && !w.Unknown(p.path) })
+// absent returns the readers whose files the scan w did not find. The caller holds mu.
+func (d *discovery) absent(in *input, w *finder.Walk) (all []absence) {
 	for r := range in.readers.All() {
 		if r.life.Awaits(d.t.scans.no) && !w.Unknown(r.path()) {
 			all = append(all, absence{r: r, node: r.node(), path: r.path(), f: r.f, deleted: r.life.IsDeleted(), pinned: r.pinned})
 		}
 	}
-	return all, d.vanished(in, w)
+	return all
 }
 
 // mostBegan is the number of scans whose start is remembered.
@@ -113,9 +119,16 @@ func (t *Tailer) rotatedAway(r *reader) {
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path(), "bytes", r.shown.size-r.k.position)
 }
 
+// missing is a generation that has had no reader for long.
+type missing struct {
+	k     *generation
+	info  record.FileInfo
+	there bool // its file is
+}
+
 // longMissing returns the generations that have had no reader since a scan at least forget_after
 // ago. The time begins again if the folder cannot be examined. The caller holds mu.
-func (d *discovery) longMissing(in *input, w *finder.Walk) (all []*candidate) {
+func (d *discovery) longMissing(in *input, w *finder.Walk) (all []missing) {
 	now := time.Now()
 	for k := range in.known.All() {
 		if k.reader != nil {
@@ -125,29 +138,27 @@ func (d *discovery) longMissing(in *input, w *finder.Walk) (all []*candidate) {
 			k.own().missing = now
 		}
 		if now.Sub(k.missing) >= in.ForgetAfter.D() {
-			all = append(all, k.candidate(d.t.scans.no))
+			all = append(all, missing{k: k, info: k.info.Info()})
 		}
 	}
 	return all
 }
 
-// forgot removes a generation from memory and reports whether it did: not if it has a reader, or if
-// its file exists (there) and it is the newest of it, which then does not count as missing.
-func (d *discovery) forgot(in *input, c *candidate, there bool) bool {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	k := c.k
+// forgetMissing forgets a generation unless it has a reader by now, or is the newest one of a file that is
+// there, which then does not count as missing. The caller holds mu.
+func (t *Tailer) forgetMissing(in *input, m missing) {
+	k := m.k
 	last := in.byNode.has(k)
-	if there && last {
+	if m.there && last {
 		k.own().missing = time.Time{}
 	}
-	if there && last || k.reader != nil {
-		return false
+	if m.there && last || k.reader != nil {
+		return
 	}
 	in.known.Delete(k.file())
 	in.heads.remove(k)
 	in.byNode.forget(k)
-	return true
+	t.forget(k.file())
 }
 
 // pins is how many bytes of disk space a deleted file takes only because the agent has it

@@ -34,11 +34,11 @@ type rotated struct {
 // of the first look.
 const mostLooks = 3
 
-// findRotated looks for files that were rotated after one that was just rotated or deleted, and
+// findRotated looks for files that were rotated after those in away, which were just rotated or deleted, and
 // that no scan has found, several times, since names can change during a look.
-func (d *discovery) findRotated(in *input) {
+func (d *discovery) findRotated(in *input, away []rotated) {
 	w := finder.NewLook()
-	for _, g := range take(d.t, &in.rotated) {
+	for _, g := range away {
 		path := g.at
 		if path == "" {
 			path = in.whereIs(g)

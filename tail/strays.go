@@ -39,7 +39,6 @@ func (d *discovery) findPacked(in *input) {
 	for _, s := range d.unmet(in, gone, found) {
 		d.meetStray(in, s)
 	}
-	d.tellLost(in)
 }
 
 // soughtPacked returns the lost files of which a compressed copy is looked for, and the compressed files
@@ -95,10 +94,8 @@ func (d *discovery) meetStray(in *input, s stray) {
 }
 
 // tellLost logs the files that disappeared and of which no copy was found, after all
-// compressed files were inspected.
+// compressed files were inspected. The caller holds mu.
 func (d *discovery) tellLost(in *input) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
 	if !d.t.surveys.compared {
 		return
 	}
