@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/audit"
+	"kusto-agent/internal/custody"
 )
 
 const quarantineFails = "quarantine write failed: a file with a bad record waits at that record"
@@ -54,6 +55,24 @@ func (s *site) wantAllKept(file string, bad []string) {
 		s.must(os.Rename(name, s.path(fmt.Sprintf("state/quarantine/%d", i))))
 	}
 	s.wantQuarantine(file, bad...)
+}
+
+// TestRequeueOfMalformedJSON: of a line of JSON that is not sound a request with others tells
+// nothing, since the service drops it in silence. It stays in quarantine, and others are sent.
+func TestRequeueOfMalformedJSON(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	refuse := s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "wont-do"}, Status: 400})
+	s.write("logs/a.json", joined([]string{`{"a":1}`, `{"a":2,}`, `{"a":"wont-do"}`}))
+	s.once(open+"inputs: [{table: T, paths: [\"${DIR}/logs/a.json\"], mapping: m}]\n", 1)
+	refuse.Remove()
+	if r, _ := did[custody.Requeued](s, 1, "quarantine", "requeue", "--all"); r.Accepted != 1 || r.Refused != 1 {
+		t.Errorf("requeue: %+v", r)
+	}
+	s.wantRows("T", []string{`{"a":1}`, `{"a":"wont-do"}`})
+	if left := s.refusedIDs("--reason", "malformed"); len(left) != 1 {
+		t.Errorf("left are %v", left)
+	}
 }
 
 const twoInputs = `batch: {max_wait: 10ms}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ import (
 type Reshaper struct {
 	inputs map[string]*config.Input
 	shapes map[string]*shape // by input
+	plain  *format.Scanner   // checks what no input shapes; nil: nothing was yet
 	chunk  format.Chunk
 	host   string
 }
@@ -44,21 +46,24 @@ func NewReshaper(cfg *config.Config) (*Reshaper, error) {
 }
 
 // Shape returns the record r, which was refused, as its input would send it now, in a batch with
-// this id; the caller owns the result. It validates only what the input has to parse. A record
-// whose input is not configured any more, or has another format now, is returned as it was in its
-// file. An error says why nothing would be sent.
+// this id; the caller owns the result. A record whose input is not configured any more, or has
+// another format now, is returned as it was in its file. An error says why nothing would be sent.
+//
+// It validates only what the input has to parse, and JSON unless the input has validate: none. Of
+// other formats the service says which record it refuses; of JSON it drops a line that is not sound
+// and answers 200 if another one in the request is, so that the record would count as accepted and
+// be nowhere.
 func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, error) {
 	in := a.inputs[r.File.Input]
 	if in == nil || in.Format != r.Route.Format {
-		return bytes.Clone(r.Data), nil
+		return a.asItWas(r)
 	}
 	scan, err := a.scanner(in, r, batch)
 	if err != nil {
 		return nil, err
 	}
 	c := &a.chunk
-	// A copy with a byte to spare: Scan may change the data and write a newline behind it.
-	scan.Scan(append(bytes.Clone(r.Data), 0)[:len(r.Data)], r.Offset, true, 0, c)
+	scan.Scan(copyOf(r.Data), r.Offset, true, 0, c)
 	switch {
 	case len(c.Rejected) > 0 && c.Rejected[0].Reason == record.TooLong:
 		return nil, fmt.Errorf("rejected by max_record_size of its input: %s", c.Rejected[0].Message)
@@ -74,6 +79,29 @@ func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, erro
 	return bytes.Clone(c.Body), nil
 }
 
+// copyOf returns a copy of data with a byte to spare: Scan may change the data and write a newline
+// behind it.
+func copyOf(data []byte) []byte { return append(bytes.Clone(data), 0)[:len(data)] }
+
+// asItWas returns the bytes that the record r has in its file, or an error if they are to be sent as
+// JSON and one of their lines is not sound.
+func (a *Reshaper) asItWas(r *record.Rejected) (_ []byte, err error) {
+	if r.Route.Format != record.JSON {
+		return bytes.Clone(r.Data), nil
+	}
+	if a.plain == nil {
+		if a.plain, err = format.New(format.Options{Format: record.JSON, Validate: true, MaxRecord: math.MaxInt32}); err != nil {
+			return nil, err
+		}
+	}
+	for data, c := copyOf(r.Data), &a.chunk; len(data) > 0; data = data[c.Consumed:] {
+		if a.plain.Scan(data, r.Offset, true, 0, c); len(c.Rejected) > 0 {
+			return nil, fmt.Errorf("its input shapes it no more, and as JSON it is not sound: %s", c.Rejected[0].Message)
+		}
+	}
+	return bytes.Clone(r.Data), nil
+}
+
 // scanner returns the scanner of an input, set up for the file of the record r and for the id of
 // the batch in which r is sent. Scanners are kept for later records.
 func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.BatchID) (*format.Scanner, error) {
@@ -83,7 +111,8 @@ func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.Ba
 		if err != nil {
 			return nil, err
 		}
-		o.Validate, o.SkipHeader = false, false // r is never a header, which is not sent
+		o.SkipHeader = false                                                              // r is never a header, which is not sent
+		o.Validate = o.Validate && o.Format == record.JSON && o.Parse == format.ParseNone // see Shape
 		scan, err := format.New(o)
 		if err != nil {
 			return nil, err

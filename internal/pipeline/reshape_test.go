@@ -21,6 +21,7 @@ database: D
 auth: {method: none}
 inputs:
   - {name: plain, table: T, paths: [/x/a.json], mapping: m}
+  - {name: unchecked, table: U, paths: [/x/u.json], mapping: m, validate: none}
   - {name: fields, table: F, paths: [/x/f.json], mapping: m, fields: {offset: "{offset}", batch: "{batch}", path: "{path}"}}
   - {name: parsed, table: P, paths: [/x/p.log], format: JSON, mapping: m, parse: logfmt, drop: [{member: level, match: debug}]}
   - {name: csv, table: C, paths: [/x/c.csv], header: skip}
@@ -51,15 +52,19 @@ inputs:
 			}
 		}
 	}
-	f("plain", record.JSON, 7, "no json\n", "no json\n")
+	f("plain", record.JSON, 7, "no json\n", "error: rejected by its input: column 1: unexpected 'n' where an object must begin")
+	f("unchecked", record.JSON, 7, "no json\n", "no json\n")
 	f("plain", record.JSON, 7, `{"a":1}`, "{\"a\":1}\n")
 	f("fields", record.JSON, 0, "{\"a\":1}\n", `{"a":1,"batch":"01000000-0000-0000-0000-000000000000","offset":0,"path":"$PATH"}`+"\n")
-	f("fields", record.JSON, 40, "[1]\n", "[1]\n")
+	f("fields", record.JSON, 40, "[1]\n", "error: rejected by its input: column 1: unexpected '[' where an object must begin")
 	f("parsed", record.JSON, 3, "level=info msg=hello\n", `{"level":"info","msg":"hello"}`+"\n")
 	f("parsed", record.JSON, 3, "level=debug msg=hello\n", "error: the rules of its input leave it out now")
 	f("csv", record.CSV, 0, "a,\"b\nc\",d\n", "a,\"b\nc\",d\n")
 	f("wide", record.TXT, 2, "h\x00i\x00\n\x00", "hi\n")
 	f("short", record.TXT, 2, "123456\n", "error: rejected by max_record_size of its input: longer than 5 bytes")
-	f("gone", record.JSON, 0, "as it was", "as it was")
+	f("csv", record.CSV, 8, "a\"b,c\n", "a\"b,c\n")
+	f("gone", record.JSON, 0, "{\"a\":1}\n\n{'b':2}", "{\"a\":1}\n\n{'b':2}")
+	f("gone", record.JSON, 0, "{\"a\":1}\nas it was\n", "error: its input shapes it no more, and as JSON it is not sound: column 1: unexpected 'a' where an object must begin")
+	f("gone", record.CSV, 0, "as it was", "as it was")
 	f("plain", record.TXT, 0, "as it was", "as it was") // its input had another format then
 }
