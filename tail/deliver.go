@@ -97,7 +97,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	}
 	w.rejected = w.rejected[:0]
 	for _, j := range c.Rejected {
-		w.rejected = append(w.rejected, r.in.Rejected(r.file, r.info.First, r.Offset(), j))
+		w.rejected = append(w.rejected, r.in.Rejected(r.file, &r.info, r.Offset(), j))
 	}
 	if err := w.keep(r.in, w.rejected); err != nil {
 		return err

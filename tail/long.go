@@ -114,7 +114,7 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	reason := r.Long.Reason
 	err := w.keep(r.in, []record.Rejected{{
 		File: r.file, Path: r.info.First, Route: r.in.Route,
-		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length,
+		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length, Dated: r.info.Dated,
 		Reason: reason, Message: message,
 	}})
 	if err != nil {

@@ -220,7 +220,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 // that of quarantine.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
-		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End,
+		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End, Dated: r.info.Dated,
 		Reason: j.Reason, Message: j.Message + " (" + reread.WhereBefore(r.carry.extents) + ")",
 	}})
 	if err != nil {

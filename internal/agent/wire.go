@@ -41,7 +41,8 @@ func (s sealer) Records(p *record.Payload) ([]record.Rejected, error) {
 	all := make([]record.Rejected, len(records))
 	for i, r := range records {
 		st, _ := s.journal.State(r.File)
-		all[i] = record.Rejected{File: r.File, Path: st.Info.Info().First, Offset: r.Offset, Length: r.Length, Data: r.Data, Header: r.Header}
+		info := st.Info.Info()
+		all[i] = record.Rejected{File: r.File, Path: info.First, Dated: info.Dated, Offset: r.Offset, Length: r.Length, Data: r.Data, Header: r.Header}
 	}
 	if err := s.tail.Restore(p, all); err != nil {
 		s.Log.Warn("source bytes of refused records could not be read again; quarantine keeps the records as they were sent, after parsing and rules", "batch", p.ID.String(), "err", err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/audit"
@@ -73,6 +74,30 @@ func TestRequeueOfMalformedJSON(t *testing.T) {
 	if left := s.refusedIDs("--reason", "malformed"); len(left) != 1 {
 		t.Errorf("left are %v", left)
 	}
+}
+
+// TestRequeueFindsTheYear: a record whose line does not tell its year has the one of its file when it
+// is sent again, also where another file has taken its path since, or none.
+func TestRequeueFindsTheYear(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	refuse := s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "wont-do"}, Status: 400})
+	for _, name := range []string{"taken", "gone"} {
+		s.write("logs/"+name, "Mar  1 12:00:00 h a: wont-do "+name+"\n")
+		then := time.Date(2024, 4, 1, 0, 0, 0, 0, time.UTC)
+		s.must(os.Chtimes(s.path("logs/"+name), then, then))
+	}
+	s.once(open+"inputs: [{table: T, paths: [\"${DIR}/logs/*\"], parse: syslog, mapping: m, time: {zone: utc}}]\n", 1)
+	refuse.Remove()
+	s.write("logs/taken", "")
+	s.must(os.Remove(s.path("logs/gone")))
+	if r, _ := did[custody.Requeued](s, 0, "quarantine", "requeue", "--all"); r.Accepted != 2 {
+		t.Errorf("requeue: %+v", r)
+	}
+	s.wantRows("T", []string{
+		`{"time":"2024-03-01T12:00:00Z","host":"h","app":"a","message":"wont-do taken"}`,
+		`{"time":"2024-03-01T12:00:00Z","host":"h","app":"a","message":"wont-do gone"}`,
+	})
 }
 
 const twoInputs = `batch: {max_wait: 10ms}

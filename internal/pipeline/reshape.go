@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +29,7 @@ type Reshaper struct {
 type shape struct {
 	*format.Scanner
 	file  record.File
+	dated int64 // when what is at its path now was changed last; 0: nothing is known to be there
 	stamp format.Stamp
 }
 
@@ -126,18 +128,20 @@ func (a *Reshaper) scanner(in *config.Input, r *record.Rejected, batch record.Ba
 		s.prepare(r.Path)
 	}
 	s.stamp.Batch = batch
+	s.stamp.Dated = cmp.Or(r.Dated, s.dated) // earlier versions did not keep the date with the record
 	s.SetStamp(s.stamp)
 	return s.Scanner, nil
 }
 
-// prepare tells the scanner the date and the columns of the file at path. If it cannot be read,
-// or is no regular file any more, the scanner knows neither.
+// prepare notes the date of the file at path, and tells the scanner its columns. If it cannot be
+// read, or is no regular file any more, neither is known.
 func (s *shape) prepare(path string) {
+	s.dated = 0
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // it may be something else by now
 	if err == nil {
 		defer file.Close()
 		if st, err := file.Stat(); err == nil && st.Mode().IsRegular() {
-			s.stamp.Dated = st.ModTime().UnixNano()
+			s.dated = st.ModTime().UnixNano()
 			if s.Prepare(file) == nil {
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/record"
@@ -67,4 +68,43 @@ inputs:
 	f("gone", record.JSON, 0, "{\"a\":1}\nas it was\n", "error: its input shapes it no more, and as JSON it is not sound: column 1: unexpected 'a' where an object must begin")
 	f("gone", record.CSV, 0, "as it was", "as it was")
 	f("plain", record.TXT, 0, "as it was", "as it was") // its input had another format then
+}
+
+// TestReshapeFindsTheYear: a time without a year has the one that it had when the record was
+// refused, whatever has become of its file; a line of earlier versions, which has no date, has the
+// one of the file that is there.
+func TestReshapeFindsTheYear(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "syslog")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := func(year int) time.Time { return time.Date(year, 3, 1, 12, 0, 0, 0, time.UTC) }
+	if err := os.Chtimes(file, at(2027), at(2027)); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Parse("agent.yaml", []byte(`cluster: http://127.0.0.1:1
+database: D
+auth: {method: none}
+inputs: [{name: sys, table: T, paths: [/x/syslog], mapping: m, parse: syslog, time: {zone: utc}}]
+`), os.LookupEnv, config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := NewReshaper(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		path  string
+		dated int64
+		want  string
+	}{{file, at(2025).UnixNano(), "2025"}, {"/none/syslog", at(2025).UnixNano(), "2025"}, {file, 0, "2027"}} {
+		for n := range 2 { // the file is looked at once
+			r := record.Rejected{File: record.File{Input: "sys", ID: record.FileID(i)}, Path: c.path, Dated: c.dated, Route: record.Route{Format: record.JSON}, Data: []byte("Mar  1 12:00:00 h a: m\n")}
+			got, err := a.Shape(&r, record.BatchID{})
+			if want := `{"time":"` + c.want + `-03-01T12:00:00Z","host":"h","app":"a","message":"m"}` + "\n"; err != nil || string(got) != want {
+				t.Errorf("%d, %d: %q, %v; want %q", i, n, got, err, want)
+			}
+		}
+	}
 }

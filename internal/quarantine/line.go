@@ -32,6 +32,7 @@ type line struct {
 	Mapping    string    `json:"mapping"`
 	File       string    `json:"file"`
 	Path       string    `json:"path"` // quoted where it is not UTF-8
+	FileDate   time.Time `json:"file_date,omitzero"`
 	Generation uint32    `json:"generation"`
 	Offset     int64     `json:"offset"`
 	Length     int64     `json:"length"` // in the file; data may hold less of it where truncated
@@ -56,6 +57,9 @@ func appendEntry(b []byte, r *Entry) ([]byte, error) {
 		File: r.File.ID.String(), Path: record.Spell(r.Path), Generation: r.File.Generation,
 		Offset: r.Offset, Length: r.Length, Truncated: r.Truncated, Redacted: r.Redacted,
 		Reason: string(r.Reason), Code: r.Code, Message: r.Message, Perhaps: r.Perhaps, Header: r.Header,
+	}
+	if r.Dated != 0 {
+		l.FileDate = time.Unix(0, r.Dated).UTC()
 	}
 	data := r.Data
 	if r.Truncated {
@@ -114,6 +118,9 @@ func parseLine(b []byte) (Entry, error) {
 		Offset: l.Offset, Length: l.Length, Truncated: l.Truncated, Redacted: l.Redacted,
 		Reason: record.Reason(l.Reason), Code: l.Code, Message: l.Message, Header: l.Header,
 	}}
+	if !l.FileDate.IsZero() {
+		e.Dated = l.FileDate.UnixNano()
+	}
 	switch {
 	case l.Data != nil:
 		e.Data = []byte(*l.Data)

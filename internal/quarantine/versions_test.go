@@ -26,7 +26,9 @@ func goldenRecords() []record.Rejected {
 	redacted.Data, redacted.Redacted = nil, true
 	block := rejected(11)
 	block.Route.Format, block.Data, block.Header = record.Avro, []byte{2, 4, 0x80, 'a'}, []byte("Obj\x01\x00")
-	return []record.Rejected{plain, binary, cut, redacted, block}
+	dated := rejected(12)
+	dated.Dated = time.Date(2025, 12, 31, 23, 59, 59, 7, time.UTC).UnixNano()
+	return []record.Rejected{plain, binary, cut, redacted, block, dated}
 }
 
 func goldenTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC) }
@@ -72,7 +74,7 @@ func TestWriterKeepsItsVersion(t *testing.T) {
 		}))
 	}
 	fs.SetContent(dir+"/0000000000000001.jsonl", want)
-	if read(); n != 5 {
+	if read(); n != 6 {
 		t.Errorf("%d lines", n)
 	}
 	before, _, _ := strings.Cut(string(want), "\n")

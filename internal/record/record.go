@@ -294,6 +294,9 @@ type Rejected struct {
 	// refused, the header of the file. Empty for other formats, and for blocks that the
 	// agent itself rejected.
 	Header []byte
+	// Dated is that of the file, see FileInfo. It is what the record's year is found by, also when
+	// the file is long gone, or its path is that of another one.
+	Dated int64
 }
 
 // Withhold removes the bytes of a record for quarantine and says so in its Message. It is for

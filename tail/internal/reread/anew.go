@@ -145,7 +145,7 @@ func (a *anew) read(in *settings.Compiled, info record.FileInfo, f io.ReaderAt, 
 // the offset of the scanned text in its file. If the input redacts, the bytes of the record are left
 // out.
 func (a *anew) refuse(in *settings.Compiled, info record.FileInfo, base int64, j format.Reject) {
-	r := in.Rejected(a.x.File, info.First, base, j)
+	r := in.Rejected(a.x.File, &info, base, j)
 	r.Data = bytes.Clone(r.Data)
 	if in.Redacts() {
 		r.Withhold()

@@ -325,15 +325,15 @@ func (in *Compiled) Carries() bool {
 // KeptHead is how much of a record that is too long quarantine keeps, in bytes.
 const KeptHead = 64 << 10
 
-// Rejected returns the record j for quarantine. path is the first one of its file f, and base the
+// Rejected returns the record j for quarantine. info is what is known of its file f, and base the
 // offset of the scanned text in it. Of a record that is too long only the beginning is kept. The bytes
 // are those of j.
-func (in *Compiled) Rejected(f record.File, path string, base int64, j format.Reject) record.Rejected {
+func (in *Compiled) Rejected(f record.File, info *record.FileInfo, base int64, j format.Reject) record.Rejected {
 	if j.Reason == record.TooLong {
 		j.Data = j.Data[:min(len(j.Data), KeptHead)]
 	}
 	return record.Rejected{
-		File: f, Path: path, Route: in.Route,
+		File: f, Path: info.First, Dated: info.Dated, Route: in.Route,
 		Offset: base + int64(j.Start), Length: int64(j.End - j.Start),
 		Data: j.Data, Truncated: len(j.Data) < j.End-j.Start,
 		Reason: j.Reason, Message: j.Message,
