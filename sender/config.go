@@ -28,7 +28,7 @@ type Retry struct {
 
 // TLS says whom to trust.
 type TLS struct {
-	CAFile     string `yaml:"ca_file"`     // PEM, in place of the certificates of the system; empty: those
+	CAFile     string `yaml:"ca_file"`     // PEM, of certificates trusted besides those of the system
 	MinVersion string `yaml:"min_version"` // 1.2 or 1.3
 }
 

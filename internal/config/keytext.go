@@ -67,7 +67,7 @@ var keyTexts = map[string]keyText{
 	"send.expect_continue": {about: "Whether the service is asked before the body of a request is sent.", example: "true"},
 	"send.proxy":           {about: "The URL of a proxy: http, https, socks5 or socks5h. A password in it is masked wherever the configuration is shown.", without: "what HTTPS_PROXY and NO_PROXY say", example: "http://proxy.contoso.com:3128"},
 	"send.tls":             {about: "Which authorities to trust, and the least TLS version.", example: "{ca_file: /etc/ssl/contoso.pem}"},
-	"send.tls.ca_file":     {about: "A PEM file of the certificates to trust, in place of those of the system. A name without a folder is looked up beside the main file.", without: "the certificates of the system", example: "/etc/ssl/contoso.pem"},
+	"send.tls.ca_file":     {about: "A PEM file of certificates to trust besides those of the system. It is read at the start and at each reload. A name without a folder is looked up beside the main file.", without: "the certificates of the system", example: "/etc/ssl/contoso.pem"},
 	"send.tls.min_version": {about: "The oldest version of TLS that is spoken.", example: `"1.3"`},
 
 	"spool":           {about: "Where payloads wait on disk while the service is down, and what is unsent at a stop.", example: "{max_size: 50GiB}"},
