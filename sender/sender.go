@@ -255,6 +255,15 @@ func (s *Sender) Expect(r record.Route) {
 	s.apply(delivery.Restock{Route: r})
 }
 
+// Forget tells the sender that a payload of the route, which the spool had under the id frame and
+// which is not in hand, was removed from the spool, dropped there, or moved to another cluster.
+func (s *Sender) Forget(r record.Route, frame record.BatchID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.m.Forget(r, frame)
+	s.announce()
+}
+
 // Credit returns how many payloads of the route may be in hand (taken over and not ended), and
 // whether the route and its cluster are up. A route that is down or held may have two, and up to
 // two more that also lie in the spool.

@@ -133,7 +133,12 @@ func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, 
 		if from.Cluster != r.From {
 			continue
 		}
-		n, err := a.spool.Reroute(from, c.URL, func(p *record.Payload) bool { return wanted[p.ID] })
+		n, err := a.spool.Reroute(from, c.URL, func(p *record.Payload) bool {
+			if wanted[p.ID] && a.sender != nil {
+				a.sender.Forget(from, p.ID) // how it fared there says nothing of the other cluster
+			}
+			return wanted[p.ID]
+		})
 		if out.Payloads += n; err != nil {
 			a.restock()
 			return nil, fmt.Errorf("%d payloads were moved, and then: %w", out.Payloads, err)

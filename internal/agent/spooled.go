@@ -58,6 +58,9 @@ func (a *Agent) syncJournal() error {
 // journal and counts the records as dropped for this reason. Payloads that could not be read (the
 // reason ledger.SourceGone) are left to the recovery, which counts them.
 func (a *Agent) spoolDropped(p *record.Payload, reason string) {
+	if a.sender != nil {
+		a.sender.Forget(p.Route, p.ID)
+	}
 	if reason == ledger.SourceGone {
 		return
 	}

@@ -6,10 +6,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kusto-agent/emulator"
 	"kusto-agent/internal/custody"
+	"kusto-agent/internal/telemetry"
 )
 
 // twoPlaces has an input whose cluster is out of reach, so that what it reads waits in the
@@ -184,6 +186,58 @@ func TestAPersonChangesWhatIsKept(t *testing.T) {
 				}
 			}
 			p.finish()
+		})
+	}
+}
+
+// TestABatchThatFailedAloneIsForgottenOnceItIsGone: a batch that keeps failing while others of its
+// table are accepted is shown as long as it waits, and no longer once a person has removed or moved
+// it, or it was dropped for its age.
+func TestABatchThatFailedAloneIsForgottenOnceItIsGone(t *testing.T) {
+	t.Parallel()
+	// Called until the batch has left the spool: at any moment it may be in a request.
+	byCommand := func(line string) func(*site, *process) {
+		return func(s *site, _ *process) {
+			args := strings.Fields(strings.ReplaceAll(line, "URL", s.url))
+			<-s.launch(append(args, "--all", "--config", s.path("agent.yaml"))...).ended
+		}
+	}
+	for name, leave := range map[string]func(*site, *process){
+		"removed": byCommand("spool rm --yes"),
+		"moved":   byCommand("spool replay --cluster URL --to far"),
+		"too old": func(s *site, p *process) {
+			s.write("agent.yaml", open+"spool: {max_age: 1ms}\n"+twoPlaces)
+			p.signal(syscall.SIGHUP)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			s.env = append(s.env, "FAR="+s.deadURL())
+			s.server.Fail(emulator.Fault{Match: emulator.Match{Contains: "fails"}, Status: 500, Permanent: new(bool)})
+			s.write("logs/here.json", `{"a":"fails"}`+"\n")
+			p := s.run(open + twoPlaces)
+			here := func() (r telemetry.Route) {
+				for _, r = range p.status().Routes {
+					if r.Table == "Here" {
+						return r
+					}
+				}
+				return telemetry.Route{}
+			}
+			s.until("a batch fails alone and rests in the spool", func() bool {
+				s.append("logs/here.json", "{}\n")
+				return here().FailingAlone == 1 && here().Spooled == 1
+			})
+			s.until("it is not in the spool for its table any more", func() bool {
+				leave(s, p)
+				r := here()
+				return r.Spooled+r.Queued+r.InFlight == 0
+			})
+			if r := here(); r.FailingAlone != 0 {
+				t.Errorf("%+v, want none that fails alone", r)
+			}
+			p.stop()
 		})
 	}
 }

@@ -382,6 +382,15 @@ func (r *route) forget(p *Payload) {
 	delete(r.alone, p.name())
 }
 
+// Forget removes what is remembered of a payload that was in the spool for a route, under the id
+// frame, and has left it by no doing of the sender: somebody removed or moved it, or it was dropped.
+func (m *Machine) Forget(name record.Route, frame record.BatchID) {
+	if r := m.routes[name]; r != nil {
+		delete(r.memos, frame)
+		delete(r.alone, frame)
+	}
+}
+
 // name returns the id of the payload in the tables of its route: the id that the spool has for it, or
 // its own if it is not in the spool.
 func (p *Payload) name() record.BatchID {
