@@ -9,10 +9,11 @@ import (
 	"kusto-agent/sender/internal/delivery"
 )
 
-// logNotice writes a notice of the delivery machine to the log, with advice in the attribute fix if
+// writeNotice writes a notice of the delivery machine to the log, with advice in the attribute fix if
 // there is any. A notice about a route is logged with database and table, one about a cluster with
-// the cluster, and one about a payload also with its batch id, attempt and number of records.
-func (s *Sender) logNotice(n *delivery.Notice) {
+// the cluster, and one about a payload also with its batch id, attempt and number of records. A
+// notice that stands for several of its kind says for how many, in the attribute times.
+func (s *Sender) writeNotice(n *delivery.Notice, times int) {
 	log := s.o.Logger
 	if n.Route.Table != "" {
 		log = log.With("database", n.Route.Database, "table", n.Route.Table)
@@ -21,6 +22,9 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 	}
 	if p := n.Batch; p != nil {
 		log = log.With("batch", p.ID.String(), "attempt", p.Attempt, "records", p.Records)
+	}
+	if times > 1 {
+		log = log.With("times", times)
 	}
 	ans := &n.Answer
 	switch n.What {

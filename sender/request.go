@@ -56,9 +56,7 @@ func (s *Sender) request(p *delivery.Payload) {
 		_ = s.o.Replays.Answered(d.ID, d.Attempt)
 	}
 	if ans.UpdatePolicy != "" {
-		s.o.Logger.Warn("rows were stored but an update policy failed: the rows that it adds to its target table are missing", "database", d.Route.Database,
-			"table", d.Route.Table, "err", ans.UpdatePolicy, "activity", ans.ActivityID,
-			"fix", "look at the policy with .show table "+kusto.EntityName(d.Route.Table)+" policy update; rows that the policy did not produce are missing in its target table")
+		s.logUpdatePolicy(d, &ans)
 	}
 	s.report(delivery.Answered{P: p, Answer: ans})
 }
@@ -249,6 +247,6 @@ func (s *Sender) quarantine(p *delivery.Payload, ans *kusto.Answer) {
 		s.report(delivery.NotQuarantined{P: p, Err: err})
 		return
 	}
-	s.refusals.add(d.Route, d.Records, ans.ActivityID, &said)
+	s.logRefused(d.Route, d.Records, ans.ActivityID, &said)
 	s.report(delivery.Quarantined{P: p})
 }

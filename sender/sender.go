@@ -177,7 +177,7 @@ type Sender struct {
 	onWay   map[record.BatchID]bool
 	changed chan struct{} // closed at the next event; nil: nobody waits
 
-	refusals refusals
+	repeats repeats
 }
 
 // largestPayload is more than any payload has bytes before gzip.
@@ -194,7 +194,7 @@ func New(o Options) *Sender {
 		rearm:   make(chan struct{}, 1),
 		onWay:   make(map[record.BatchID]bool),
 
-		refusals: refusals{log: o.Logger, routes: make(map[record.Route]*refused)},
+		repeats: repeats{all: make(map[repeated]*repeat)},
 	}
 	s.setClients(o.Clusters)
 	return s
@@ -325,7 +325,7 @@ func (s *Sender) Progress() Progress {
 // these in the journal as begun, or reads them from their files again. A payload whose request was
 // canceled after its body was sent is logged, since it may be stored twice.
 func (s *Sender) Keep() (kept, left int) {
-	s.refusals.flush()
+	s.repeats.flush()
 	s.mu.Lock()
 	before, _ := s.m.Left()
 	s.mu.Unlock()

@@ -57,3 +57,63 @@ func TestSilenceIsTold(t *testing.T) {
 
 // fixed finds what to do in a line of the log.
 var fixed = regexp.MustCompile(` fix=("[^"]|[^ "])`)
+
+// TestTheLogIsNotFloodedByWhatEachRequestTells: what comes with each request is told of one route a few
+// times, and then once a minute with how often it was.
+func TestTheLogIsNotFloodedByWhatEachRequestTells(t *testing.T) {
+	bad := refusal(kusto.BadData, 400, "BadRequest_InvalidBlob")
+	away := refusal(kusto.Retry, 503, "ServiceUnavailable")
+	for name, c := range map[string]struct {
+		answer func(n int, in *kusto.Ingest) kusto.Answer
+		want   map[string]int // in five minutes
+		sums   string         // in one line
+	}{
+		"an update policy fails": {
+			func(int, *kusto.Ingest) kusto.Answer {
+				return kusto.Answer{Verdict: kusto.Accepted, Status: 200, UpdatePolicy: "Failed"}
+			},
+			map[string]int{"an update policy failed": 5}, " batches=60 records=120 ",
+		},
+		"a bad record in each batch": {
+			func(_ int, in *kusto.Ingest) kusto.Answer {
+				if strings.Contains(string(in.Body), "b") {
+					return bad
+				}
+				return ok(in)
+			},
+			map[string]int{"batch was refused": 5, "are in quarantine": 5}, " times=60 ",
+		},
+		"every other request fails": {
+			func(n int, in *kusto.Ingest) kusto.Answer {
+				if n%2 == 1 {
+					return away
+				}
+				return ok(in)
+			},
+			map[string]int{"will retry": 9, "route recovered": 9}, " times=60 ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			within(t, nil, roomy, func(w *world) {
+				w.answer = func(in *kusto.Ingest) kusto.Answer {
+					n++
+					return c.answer(n, in)
+				}
+				for range 5*60 - 1 {
+					w.s.Put(numbered("T", "ab"))
+					pass(time.Second)
+				}
+				told := w.logs.String()
+				for text, want := range c.want {
+					if got := strings.Count(told, text); got != want {
+						t.Errorf("%q is told %d times in five minutes, want %d", text, got, want)
+					}
+				}
+				if !strings.Contains(told, c.sums) {
+					t.Errorf("no line has%sin\n%.2000s", c.sums, told)
+				}
+			})
+		})
+	}
+}
