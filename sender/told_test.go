@@ -117,3 +117,19 @@ func TestTheLogIsNotFloodedByWhatEachRequestTells(t *testing.T) {
 		})
 	}
 }
+
+// TestABatchThatIsTooLargeHasNoBadRecords: it is told as too large, and nothing is said of bad records.
+func TestABatchThatIsTooLargeHasNoBadRecords(t *testing.T) {
+	within(t, func(in *kusto.Ingest) kusto.Answer {
+		if len(in.Body) > 20_000 {
+			return refusal(kusto.TooLarge, 413, "KustoRequestPayloadTooLargeException")
+		}
+		return ok(in)
+	}, roomy, func(w *world) {
+		w.s.Put(numbered("T", strings.Repeat("a", 32_000)))
+		w.untilEmpty()
+		if told := w.logs.String(); strings.Count(told, "too large") != 1 || strings.Contains(told, "bad records") {
+			t.Errorf("told %s", told)
+		}
+	})
+}
