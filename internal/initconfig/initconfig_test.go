@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -253,12 +254,64 @@ func TestInitTeaches(t *testing.T) {
 		n := len(commented.FindAllString(text, -1))
 		text = commented.ReplaceAllString(text, "$1$2")
 		cfg, err := config.Parse("agent.yaml", []byte(text), os.LookupEnv, config.Options{})
-		if err != nil || n != 8 {
+		if err != nil || n != 9 {
 			t.Fatalf("%s: %d keys in comments, %v\n%s", name, n, err, text)
 		}
 		if in := cfg.Inputs[0]; in.StartAt != "end" || len(in.Exclude) != 1 {
 			t.Errorf("%s: %+v", name, in)
 		}
+	}
+}
+
+// TestInitIncludes: what lies in conf.d beside the file is part of the configuration, as a package has it: a
+// recipe that is put there is read also after init has written the file anew.
+func TestInitIncludes(t *testing.T) {
+	t.Parallel()
+	write := func(dir string) error {
+		c := &Answers{
+			Output: filepath.Join(dir, "agent.yaml"), Force: true,
+			Cluster: "http://127.0.0.1:1", Database: "D", Path: "/x/*.csv", Format: "CSV", Table: "T",
+		}
+		return c.Run(console.Output{})
+	}
+	inputs := func(dir string) []string {
+		t.Helper()
+		cfg, err := config.Load(filepath.Join(dir, "agent.yaml"), os.LookupEnv, config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, in := range cfg.Inputs {
+			names = append(names, in.Name)
+		}
+		return names
+	}
+	without, with := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(with, "conf.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{without, with} {
+		if err := write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := inputs(dir); !slices.Equal(got, []string{"T"}) {
+			t.Errorf("at first: %v", got)
+		}
+	}
+	recipe := filepath.Join(with, "conf.d", "more.yaml")
+	if err := os.WriteFile(recipe, []byte("inputs: [{paths: /y/*.csv, table: More}]"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := inputs(with); !slices.Equal(got, []string{"T", "More"}) {
+		t.Errorf("with a recipe: %v", got)
+	}
+
+	// One that does not go together with the answers is told, and the file is left alone.
+	if err := os.WriteFile(recipe, []byte("inputs: [{paths: /y/*.csv, table: T}]"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(with); err == nil || !strings.Contains(err.Error(), "conf.d/more.yaml:1:") {
+		t.Errorf("two inputs of one name: %v", err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +16,7 @@ import (
 )
 
 // layout is the configuration file with what all answers have in common. @FILE@ stands for the name of
-// the file, and @CLUSTER@, @AUTH@ and @INPUT@ for lines of keys.
+// the file, and @CLUSTER@, @AUTH@, @INPUT@ and @INCLUDE@ for lines of keys.
 //
 //go:embed agent.yaml.tmpl
 var layout string
@@ -62,7 +64,19 @@ func (c *Answers) text() string {
 		file = "agent.yaml"
 	}
 	return strings.NewReplacer("@FILE@", telemetry.Printable(config.Quoted(file)),
-		"@CLUSTER@\n", cluster.String()+"\n", "@AUTH@\n", auth.String()+"\n", "@INPUT@", input.String()).Replace(layout)
+		"@CLUSTER@\n", cluster.String()+"\n", "@AUTH@\n", auth.String()+"\n", "@INPUT@", input.String(), "@INCLUDE@", c.include()).Replace(layout)
+}
+
+// include returns the line that names the files of further inputs. It holds if the folder for them is beside
+// the file, as the packages make it: what is put there would else be read by nobody, without a word.
+func (c *Answers) include() string {
+	const line = "include: [conf.d/*.yaml]"
+	if c.Output != "-" {
+		if info, err := os.Stat(filepath.Join(filepath.Dir(c.Output), "conf.d")); err == nil && info.IsDir() {
+			return line
+		}
+	}
+	return "# " + line
 }
 
 // reading adds the keys of the input that say how its files are read: parse
