@@ -54,7 +54,7 @@ func cause(verb string, err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		words += "; write one there, or name another with --config"
 	case errors.Is(err, fs.ErrPermission):
-		words += "; let the user the agent runs as read it"
+		words += "; run the command with sudo, or if the agent itself says this, let its user read the file"
 	case errors.Is(err, syscall.EISDIR):
 		words += "; want a file"
 	}

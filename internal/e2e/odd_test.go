@@ -172,7 +172,8 @@ func TestUnreadableFile(t *testing.T) {
 	s.wantRows("Text", []string{"one", "two", "three", "four", "five", "six"})
 }
 
-// TestUnreadableConfig: the agent says who has to be let in.
+// TestUnreadableConfig: the agent says who has to be let in, and a person who asks it something, who has only
+// forgotten sudo, is not told to let everyone read the file.
 func TestUnreadableConfig(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, emulator.Options{})
@@ -182,7 +183,7 @@ func TestUnreadableConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.launch("run", "--config", s.path("agent.yaml")).want(exit.Config)
-	if want := s.path("agent.yaml") + ": open file: permission denied; let the user the agent runs as read it\n"; p.log.text() != want {
+	if want := s.path("agent.yaml") + ": open file: permission denied; run the command with sudo, or if the agent itself says this, let its user read the file\n"; p.log.text() != want {
 		t.Errorf("says %q, want %q", p.log.text(), want)
 	}
 }
