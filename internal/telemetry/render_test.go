@@ -167,6 +167,7 @@ func TestTheVerdict(t *testing.T) {
 	f(routes(up), idle, "good", "Up to date: all that was read was accepted.")
 	f(routes(up), busy, "good", "Delivering.")
 	f(routes(up), lossy, "wait", "Delivering, with 1,200 records dropped since the start.")
+	f(routes(up), sums{Dropped: 1}, "wait", "Delivering, with 1 record dropped since the start.")
 	f(Status{Problems: []string{"a", "b"}}, busy, "bad", "Nothing is delivered just now, with 2 problems.")
 	f(Status{Problems: []string{"a", "b"}, Routes: []Route{up}}, idle, "bad", "Delivering, with 2 problems.")
 	f(routes(Route{State: Retrying}, up), busy, "wait", "Delivering, with 1 route trying again.")

@@ -85,7 +85,7 @@ func verdict(s *Status, t sums) (tone, sentence string) {
 		but = append(but, "refused records in quarantine (see kusto-agent quarantine ls)")
 	}
 	if t.Dropped > 0 {
-		but = append(but, CountText(t.Dropped)+" records dropped since the start")
+		but = append(but, CountText(t.Dropped)+unit(t.Dropped, " record", " records")+" dropped since the start")
 	}
 	with := ""
 	if len(but) > 0 {
