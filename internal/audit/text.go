@@ -349,7 +349,8 @@ func (p *printer) totals(r *Report) {
 	total("quarantine", counted(s.InQuarantine, "record")+" held there", s.InQuarantine > 0)
 	total("dropped", records(s.Dropped), s.Dropped.Batches > 0)
 	total("source gone", records(s.Gone), s.Gone.Batches > 0)
-	total("not sent", telemetry.BytesText(s.Skipped)+" that needed no sending: blank lines, headers, what rules leave out", s.Skipped > 0)
+	total("not sent", telemetry.BytesText(s.Skipped)+" that made no request: blank lines, headers,", s.Skipped > 0)
+	total("", "what rules leave out, what went to quarantine at once", s.Skipped > 0)
 	total("under way", telemetry.BytesText(s.UnderWay)+" in requests, or about to be", s.UnderWay > 0)
 	total("in the spool", telemetry.BytesText(s.InSpool)+" of files", s.InSpool > 0)
 	memory := "in memory"

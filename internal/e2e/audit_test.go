@@ -57,6 +57,7 @@ func TestAuditForAPerson(t *testing.T) {
 	s := newSite(t, emulator.Options{})
 	s.write("logs/a.json", "{\"a\":1}\n\n{\"a\":2}\nno json\n")
 	s.write("logs/b.json", "{\"a\":3}\n")
+	s.write("logs/c.json", "no json\n") // alone in its request, which is therefore none
 	s.once(open+oneJSON, 1)
 	out, _ := s.show(0, "audit", "--config", s.path("agent.yaml"))
 	for _, line := range strings.Split(out, "\n") {
@@ -67,7 +68,8 @@ func TestAuditForAPerson(t *testing.T) {
 	for _, want := range []string{
 		"OK: nothing is missing of what was read since TIME: 3 records accepted.",
 		"DIR/logs/a.json", "in quarantine: 1 record", "fix: see why: kusto-agent quarantine ls",
-		"look    ", "ok      ", "accepted      3 records, 24 B, in ", "quarantine    1 record held there",
+		"look    ", "ok      ", "accepted      3 records, 24 B, in ", "quarantine    2 records held there",
+		"not sent      8 B that made no request: blank lines, headers, what rules leave out, what went to quarantine at once",
 	} {
 		if text := strings.Join(strings.Fields(moment.ReplaceAllString(out, "TIME")), " "); !strings.Contains(text, strings.Join(strings.Fields(want), " ")) {
 			t.Errorf("does not say %q:\n%s", want, out)
