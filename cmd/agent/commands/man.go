@@ -101,5 +101,18 @@ func prepareManual(root *cobra.Command) {
 // manualHeader returns the header of the manual pages. Their date is that of the commit that the
 // program was built from; if it is not known, the library uses today's.
 func manualHeader() *doc.GenManHeader {
-	return &doc.GenManHeader{Section: "1", Source: "kusto-agent " + version.Text(), Manual: "kusto-agent", Date: version.Of().Time()}
+	return &doc.GenManHeader{Section: "1", Source: footer(version.Text()), Manual: "kusto-agent", Date: version.Of().Time()}
+}
+
+// maxFooter is the room of 80 columns up to the date, which stands in the middle of the last line of a page.
+const maxFooter = 34
+
+// footer returns what stands at the left of the last line of a page: the program with its version, or, where
+// that is the long one of a package that was made without a version, with the commit at its end.
+func footer(of string) string {
+	const program = "kusto-agent "
+	if len(program+of) > maxFooter {
+		of = of[strings.LastIndexByte(of, '.')+1:]
+	}
+	return program + of
 }
