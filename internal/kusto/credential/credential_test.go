@@ -355,6 +355,42 @@ func TestSecretFileIsNoFile(t *testing.T) {
 	}
 }
 
+// A folder is told as one, with other advice than a file that may not be read.
+func TestSecretFileIsAFolder(t *testing.T) {
+	_, err := readSecret(t.TempDir(), "auth.client_secret_file")
+	var e *kusto.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Hint, "name the file") || strings.Contains(e.Hint, "chgrp") {
+		t.Errorf("got %+v", err)
+	}
+}
+
+// What editors and shells put around a secret is none of it, and what cannot be one is told as that: the authority
+// would only say that the secret is wrong.
+func TestSecretAsItWasWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	read := func(text string) (string, error) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readSecret(file, "auth.client_secret_file")
+	}
+	for _, text := range []string{"s3cret", "s3cret\n", "s3cret\r\n\n", "\ufeffs3cret\r\n"} {
+		if got, err := read(text); got != "s3cret" || err != nil {
+			t.Errorf("%q: got %q, %v", text, got, err)
+		}
+	}
+	if got, err := read("\ufeff pass phrase é\n"); got != " pass phrase é" || err != nil {
+		t.Errorf("a password with spaces: got %q, %v", got, err)
+	}
+	for _, text := range []string{"\ufeff\n", "one\ntwo\n", "\xff\xfes\x003\x00c\x00\n\x00", "a\tb", "a\x00"} {
+		var e *kusto.Error
+		if got, err := read(text); got != "" || !errors.As(err, &e) || e.Hint == "" {
+			t.Errorf("%q: got %q, %v", text, got, err)
+		}
+	}
+}
+
 // A secret that was wrong is asked with again as soon as the file holds another.
 func TestMendedSecretIsUsedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/internal/reply"
@@ -23,11 +24,13 @@ import (
 // maxSecret bounds a file with a secret or a token in it, in bytes.
 const maxSecret = 64 << 10
 
-// readSecret returns the content of a file that holds one secret, without the line end. It fails if
-// the file is empty or larger than maxSecret. key is the configuration key, for the error.
+// readSecret returns the content of a file that holds one secret, without the line end and without the
+// byte order mark that some editors write. It fails if the file is empty or larger than maxSecret, or holds
+// what no secret does, such as a second line: the authority would only say that the secret is wrong. key is
+// the configuration key, for the error.
 func readSecret(path, key string) (string, error) {
 	data, err := readUpTo(path, maxSecret+1)
-	secret := strings.TrimRight(string(data), "\r\n")
+	secret := strings.TrimRight(strings.TrimPrefix(string(data), "\ufeff"), "\r\n")
 	switch {
 	case err != nil:
 		return "", unreadable(path, key, err)
@@ -35,6 +38,11 @@ func readSecret(path, key string) (string, error) {
 		return "", &kusto.Error{
 			Message: fmt.Sprintf("read %s: %s holds %d bytes, which is no secret", key, reply.QuoteName(path), len(data)),
 			Hint:    "write the secret, and nothing else, into the file",
+		}
+	case strings.ContainsFunc(secret, unicode.IsControl):
+		return "", &kusto.Error{
+			Message: fmt.Sprintf("read %s: %s holds more than one line, or control characters, which is no secret", key, reply.QuoteName(path)),
+			Hint:    "write the secret, and nothing else, into the file, as UTF-8",
 		}
 	}
 	return secret, nil
@@ -79,7 +87,11 @@ func readHint(path string) string {
 		name := reply.Printable(filepath.Base(path), 256)
 		return "put the secret into /etc/credstore/" + name + " and restart the service; its unit has to say LoadCredential=" + name
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return "name the file that holds it, which is perhaps in this folder"
+	case errors.Is(err, fs.ErrNotExist):
 		return "put it there: install -m 640 -g kusto-agent /dev/stdin " + shellName(path) + " reads it from the terminal, to Ctrl-D; or name the file that holds it"
 	}
 	return "let the user the agent runs as read it: chgrp kusto-agent " + shellName(path) + " && chmod g+r " + shellName(path) + "; under systemd, LoadCredential= hands it over"
