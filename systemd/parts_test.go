@@ -552,6 +552,15 @@ func instances(h *host) {
 		if out := h.sh("kusto-agent status --json --state-dir "+state+" || true", ""); !strings.Contains(out, path) {
 			h.Errorf("in %s another agent answers:\n%s", state, out)
 		}
+		found := h.sh("kusto-agent check --json --config "+path+" || true", "")
+		for _, want := range []string{`"` + state + `"`, `"` + state + `/quarantine"`, "a token was given to"} {
+			if !strings.Contains(found, want) {
+				h.Errorf("check does not look at %s:\n%s", want, found)
+			}
+		}
+		if strings.Contains(found, "/var/lib/kusto-agent/") {
+			h.Errorf("check looks at the state of another agent:\n%s", found)
+		}
 		h.systemctl("reload", unit)
 	}
 	if len(where) != 2 || where["127.0.0.1:5878"] {

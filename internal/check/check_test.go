@@ -86,7 +86,7 @@ func TestAs(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := FindService(t.Context(), nobody.Username)
+	s, err := FindService(t.Context(), "agent.yaml", nobody.Username)
 	if err != nil || s.name() != "nobody" {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -100,7 +100,7 @@ func TestAs(t *testing.T) {
 	if err := look(); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-	if _, err := FindService(t.Context(), "no such user"); err == nil || !strings.Contains(err.Error(), `--user "no such user": this machine has no such user; name the one`) {
+	if _, err := FindService(t.Context(), "agent.yaml", "no such user"); err == nil || !strings.Contains(err.Error(), `--user "no such user": this machine has no such user; name the one`) {
 		t.Errorf("an unknown user: %v", err)
 	}
 }
@@ -156,8 +156,8 @@ func TestLimits(t *testing.T) {
 		}
 		t.Errorf("found %+v, want %s %s %s", r.found, id, want, words)
 	}
-	f(Service{Unit: true, Files: 65536}, 1, "limits.open_files", OK, "LimitNOFILE of the unit allows 65536")
-	f(Service{Unit: true, Files: 1024}, 1, "limits.open_files", Error, "\nsystemctl daemon-reload")
+	f(Service{Unit: "kusto-agent", Files: 65536}, 1, "limits.open_files", OK, "LimitNOFILE of the unit allows 65536")
+	f(Service{Unit: "kusto-agent@a", Files: 1024}, 1, "limits.open_files", Error, ">/etc/systemd/system/kusto-agent@a.service.d/files.conf\nsystemctl daemon-reload")
 	f(Service{Files: 0}, 1, "limits.open_files", OK, "the limit of this shell")
 	if kernelNumber("fs/inotify/max_user_watches") > 0 {
 		f(Service{}, 1<<40, "limits.inotify", Warning, "sysctl -w fs.inotify.max_user_watches=")

@@ -47,7 +47,7 @@ func (r *run) writable(key, dir string) {
 	switch {
 	case err == nil:
 		r.ok("state", "", dir, "%s %s", key, what)
-	case r.Service.Unit && dir == stateOfUnit && at != dir:
+	case r.Service.Unit != "" && dir == r.Service.StateDir() && at != dir:
 		r.ok("state", "", dir, "%s is not there yet; systemd makes it at the start", key)
 	case errors.Is(err, unix.ENOTDIR):
 		r.add(Finding{ID: "state", Severity: Error, Where: dir, What: key + " is no folder, or is below a file", Exit: exit.Config,
@@ -81,9 +81,6 @@ func mayKeep(dir string) error {
 	}
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
-
-// stateOfUnit is the folder that the unit has systemd make.
-const stateOfUnit = "/var/lib/kusto-agent"
 
 // spoolSpace compares the free space of the disk with what the spool may still take of it, and adds
 // a finding. spool.min_free of the disk has to stay free.

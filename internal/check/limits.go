@@ -41,8 +41,8 @@ func (r *run) descriptors() {
 	}
 	f := Finding{ID: "limits.open_files", Severity: Error, What: fmt.Sprintf("limits.open_files is %d and the rest needs %d, but %s allows %d", r.cfg.Limits.OpenFiles, want-uint64(r.cfg.Limits.OpenFiles), whose, given),
 		Fix: fmt.Sprintf("raise it, or lower limits.open_files\nulimit -n %d", want)}
-	if r.Service.Unit {
-		f.Fix = fmt.Sprintf("raise it, or lower limits.open_files\nmkdir -p /etc/systemd/system/%s.d\nprintf '[Service]\\nLimitNOFILE=%d\\n' >/etc/systemd/system/%s.d/files.conf\nsystemctl daemon-reload", serviceUnit, want, serviceUnit)
+	if unit := r.Service.Unit; unit != "" {
+		f.Fix = fmt.Sprintf("raise it, or lower limits.open_files\nmkdir -p /etc/systemd/system/%s.service.d\nprintf '[Service]\\nLimitNOFILE=%d\\n' >/etc/systemd/system/%s.service.d/files.conf\nsystemctl daemon-reload", unit, want, unit)
 	}
 	r.add(f)
 }

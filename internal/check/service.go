@@ -3,6 +3,7 @@ package check
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,13 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"kusto-agent/internal/config"
 )
 
 // Service is who runs the agent on this machine.
 type Service struct {
-	Unit  bool   // systemd knows a unit kusto-agent.service
+	Unit  string // of systemd, without .service; empty: it knows none
 	User  string // empty: whoever runs this
 	Files uint64 // descriptors the unit allows; 0: not known
 
@@ -31,19 +34,20 @@ type Service struct {
 
 const (
 	serviceUser  = "kusto-agent"
-	serviceUnit  = "kusto-agent.service"
 	unitPatience = 5 * time.Second
 )
 
-// FindService finds out which user runs the agent, from systemd and from the users of this machine.
-// name takes precedence if it is not empty, and then has to exist. Without a known user, the field
-// User of the result is empty.
-func FindService(ctx context.Context, name string) (Service, error) {
+// FindService finds out which user runs the agent with the configuration at path, from systemd and from
+// the users of this machine. For a file that no unit reads it is that of kusto-agent.service, for which it may
+// be meant. name takes precedence if it is not empty, and then has to exist. Without a known user, the
+// field User of the result is empty.
+func FindService(ctx context.Context, path, name string) (Service, error) {
 	s := Service{}
-	told := unitSettings(ctx)
-	s.Unit = told["LoadState"] == "loaded"
+	unit := cmp.Or(config.Unit(path), config.Unit(config.DefaultPath))
+	told := unitSettings(ctx, unit)
 	var extra []string
-	if s.Unit {
+	if told["LoadState"] == "loaded" {
+		s.Unit = unit
 		s.Files, _ = strconv.ParseUint(told["LimitNOFILE"], 10, 64) // the value infinity gives 0: no limit is known
 		extra = strings.Fields(told["SupplementaryGroups"])
 		s.readsAll = name == "" && strings.Contains(told["AmbientCapabilities"], "cap_dac_read_search")
@@ -51,7 +55,7 @@ func FindService(ctx context.Context, name string) (Service, error) {
 	who := name
 	if who == "" {
 		who = serviceUser
-		if s.Unit && told["User"] != "" {
+		if s.Unit != "" && told["User"] != "" {
 			who = told["User"]
 		}
 	}
@@ -70,12 +74,12 @@ func FindService(ctx context.Context, name string) (Service, error) {
 	return s, err
 }
 
-// unitSettings returns the properties that systemd has for the unit of the agent; nil if systemctl
+// unitSettings returns the properties that systemd has for a unit of the agent; nil if systemctl
 // fails or does not answer in time. Of a unit that does not exist, LoadState is not "loaded".
-func unitSettings(ctx context.Context) map[string]string {
+func unitSettings(ctx context.Context, unit string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, unitPatience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "systemctl", "show", serviceUnit, "-p", "LoadState,User,SupplementaryGroups,LimitNOFILE,AmbientCapabilities").Output()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", unit+".service", "-p", "LoadState,User,SupplementaryGroups,LimitNOFILE,AmbientCapabilities").Output()
 	if err != nil {
 		return nil
 	}
@@ -114,6 +118,9 @@ func (s *Service) identify(u *user.User, extra []string) (err error) {
 	}
 	return nil
 }
+
+// StateDir returns the folder that the unit has systemd make.
+func (s Service) StateDir() string { return "/var/lib/" + s.Unit }
 
 // name returns, for display, the user with whose permissions the files are checked: the user of
 // the service if this process can take its place, else the user who runs check.

@@ -49,12 +49,13 @@ type checking struct {
 // run checks everything and prints the findings, as text or as JSON. If there are errors among
 // them, the result has the exit code of the worst and no message.
 func (c *checking) run(ctx context.Context, cmd *cobra.Command) error {
-	who, err := check.FindService(ctx, c.user)
+	who, err := check.FindService(ctx, c.path, c.user)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
+	env := environment(c.path, who)
 	found, err := check.Run(ctx, check.Options{
-		Path: c.path, Env: environment(who), Offline: c.offline, Service: who, Log: runningAgent(c.path, environment(who)),
+		Path: c.path, Env: env, Offline: c.offline, Service: who, Log: runningAgent(c.path, env),
 	})
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -67,16 +68,25 @@ func (c *checking) run(ctx context.Context, cmd *cobra.Command) error {
 	return err
 }
 
-// environment returns the function that looks up environment variables for check, in those of this
-// process. As root on a machine with the systemd unit, it adds the variables that systemd sets for
-// the service who, with its state and credential folders.
-func environment(who check.Service) config.Env {
+// environment returns the function that looks up environment variables for check of the configuration at
+// path, in those of this process. As root on a machine with the systemd unit, it adds the variables that
+// systemd sets for the service who, with its state and credential folders, also before they are there.
+func environment(path string, who check.Service) config.Env {
 	return func(name string) (string, bool) {
 		value, ok := os.LookupEnv(name)
-		if !ok && who.Unit && os.Geteuid() == 0 {
-			value, ok = map[string]string{"STATE_DIRECTORY": "/var/lib/kusto-agent", "CREDENTIALS_DIRECTORY": "/etc/credstore"}[name]
+		if ok || who.Unit == "" || os.Geteuid() != 0 {
+			return value, ok
 		}
-		return value, ok
+		switch name {
+		case "STATE_DIRECTORY":
+			return who.StateDir(), true
+		case "CREDENTIALS_DIRECTORY":
+			if who.Unit == config.Unit(config.DefaultPath) {
+				return "/etc/credstore", true
+			}
+			return config.ServiceEnv(path)(name) // those of an instance have other names in the store
+		}
+		return "", false
 	}
 }
 
