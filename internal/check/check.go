@@ -143,6 +143,7 @@ func (r *run) load(context.Context) {
 	r.cfg, r.traced = traced.Config, traced
 	r.ok("config", "", r.Path, "%s, %s", units.Counted(len(r.cfg.Inputs), "input"), units.Counted(len(r.cfg.Clusters), "cluster"))
 	r.left()
+	r.relative()
 }
 
 // mistake adds a finding for one mistake in the configuration, with its line and column. In the
