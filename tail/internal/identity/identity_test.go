@@ -1,7 +1,10 @@
 package identity
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -95,13 +98,37 @@ func TestSkipsOnlyWhatIsProved(t *testing.T) {
 	})
 }
 
-// TestUndecidedEnds: no other plain file is undecided for longer than it may be.
+// TestUndecidedEnds: with Late, no file is undecided but one that has the inode of a file that was read, or
+// that is compressed: these may not be read before they were compared. What is not undecided any more is
+// read from its start, and Late changes no other verdict.
 func TestUndecidedEnds(t *testing.T) {
+	waits := make(map[string]bool)
 	each(func(f Facts) {
-		if is := Judge(f); is == Undecided && f.Late && f.Node > HandedOver && !f.Compressed {
-			t.Errorf("%+v: %v", f, is)
+		if !f.Late {
+			return
+		}
+		soon := f
+		soon.Late = false
+		switch was, is := Judge(soon), Judge(f); {
+		case is == Undecided:
+			waits[fmt.Sprintf("%s × %s, compressed: %v", rowWords[f.row()], contentWords[f.Content], f.Compressed)] = true
+		case was == Undecided && is != Own, was != Undecided && is != was:
+			t.Errorf("%+v: %v, and %v without Late", f, is, was)
 		}
 	})
+	want := []string{
+		"changing × a prefix in part, compressed: true",
+		"changing × a prefix, compressed: true",
+		"changing × holds all that was read, compressed: true",
+		"changing × holds the little that was read, compressed: true",
+		"changing × not compared, compressed: true",
+		"same node × not compared, compressed: false",
+		"same node × not compared, compressed: true",
+		"untouched, the file compressed × not compared, compressed: true",
+	}
+	if got := slices.Sorted(maps.Keys(waits)); !slices.Equal(got, want) {
+		t.Errorf("undecided for good are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // TestSameNode: the file itself is never taken for another, whatever became of it.
