@@ -178,10 +178,10 @@ func TestCompressedBomb(t *testing.T) {
 // when it is given back or there is none for long.
 func TestPlacesToUnpackIn(t *testing.T) {
 	t.Parallel()
-	w := &Tailer{}
-	w.turns.work.L = &w.mu
-	begin := func(r *reader) { w.apply(r, tracker.Taken{}) }
-	end := func(r *reader) { w.apply(r, tracker.Ended{Outcome: tracker.Parked}) }
+	tailer := &Tailer{}
+	tailer.turns.work.L = &tailer.mu
+	begin := func(r *reader) { tailer.apply(r, tracker.Taken{}) }
+	end := func(r *reader) { tailer.apply(r, tracker.Ended{Outcome: tracker.Parked}) }
 	var all []*reader
 	for range archive.MostUnpacking + 2 {
 		r := &reader{busy: &busy{z: &contents{}, joint: &alone, reading: &reading{}}}
@@ -189,29 +189,29 @@ func TestPlacesToUnpackIn(t *testing.T) {
 		all = append(all, r)
 	}
 	for _, r := range all[:archive.MostUnpacking] {
-		if !w.mayUnpack(r) {
+		if !tailer.mayUnpack(r) {
 			t.Fatal("no place is free")
 		}
 		end(r)
 	}
 	late, last := all[archive.MostUnpacking], all[archive.MostUnpacking+1]
-	if w.mayUnpack(late) || w.mayUnpack(last) || !w.mayUnpack(all[0]) {
+	if tailer.mayUnpack(late) || tailer.mayUnpack(last) || !tailer.mayUnpack(all[0]) {
 		t.Error("a place is given twice")
 	}
 	end(late)
 	end(last)
-	w.endUnpacking(all[1])
-	if late.life.Turn() != tracker.Queued || last.life.Turn() != tracker.Resting || !w.mayUnpack(late) || w.mayUnpack(last) {
+	tailer.endUnpacking(all[1])
+	if late.life.Turn() != tracker.Queued || last.life.Turn() != tracker.Resting || !tailer.mayUnpack(late) || tailer.mayUnpack(last) {
 		t.Error("the place is not that of the first who waits")
 	}
 	all[2].z.moved = time.Now().Add(-stalledAfter)
 	all[3].z.moved = time.Now().Add(-stalledAfter)
 	begin(all[3])
-	if !w.mayUnpack(last) || !w.mayUnpack(all[3]) {
+	if !tailer.mayUnpack(last) || !tailer.mayUnpack(all[3]) {
 		t.Error("the place of one that does not go on is not given away, or that of one at work")
 	}
 	all[2].Advance(1, 0)
-	if w.mayUnpack(all[2]) {
+	if tailer.mayUnpack(all[2]) {
 		t.Error("there are too many places, or one has lost its place that goes on")
 	}
 }
