@@ -22,11 +22,19 @@ func (w *world) runOnce() []string {
 	w.start()
 	<-w.stopped
 	w.taker.flush()
-	w.tailer.mu.Lock()
-	if w.tailer.unpacking.InUse() {
-		w.t.Error("places to unpack in are still taken")
-	}
-	w.tailer.mu.Unlock()
+	w.tailer.locked(func() {
+		all := make([]reader, archive.MostUnpacking)
+		for i := range all {
+			if has, _ := w.tailer.unpacking.Take(&all[i], func(*reader) bool { return false }); !has {
+				w.t.Error("a place to unpack in is still taken")
+			}
+		}
+		for i := range all {
+			if w.tailer.unpacking.Leave(&all[i]) != nil {
+				w.t.Error("a reader still waits for a place to unpack in")
+			}
+		}
+	})
 	refused := w.tailer.Refused()
 	w.shut()
 	if refused {

@@ -46,6 +46,3 @@ func (p *Places[R]) Leave(r R) (next R) {
 	}
 	return next
 }
-
-// InUse reports whether a reader has a place or waits for one.
-func (p *Places[R]) InUse() bool { return len(p.taken)+len(p.waiting) > 0 }
