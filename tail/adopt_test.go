@@ -23,7 +23,7 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	w.look()
 	w.shut()
 	must(t, os.Rename(w.path("a.log"), w.path("b.log")))
-	w.prepare()
+	w.stepped()
 	f, st, err := inode.Open(w.path("b.log"))
 	must(t, err)
 	w.tailer.find.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, "")
@@ -32,9 +32,6 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 			t.Errorf("the journal has %s, read to %d", s.Info.Info().Path, s.Position)
 		}
 	}
-	w.tailer.closeFiles()
-	w.taker.end()
-	w.tailer = nil
 }
 
 // TestCopySeenWhileEmpty: a copy is found before anything is in it, and is registered
@@ -83,9 +80,9 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	w.shut()
 	must(t, os.WriteFile(w.path("a.old"), text, 0o644))
 	w.open = 0
-	w.prepare() // nobody has turns
-	d, in := w.tailer.find, w.tailer.inputs[0]
-	d.rescan()
+	tailer := w.stepped()
+	d, in := tailer.find, tailer.inputs[0]
+	tailer.scan()
 	f, st, err := inode.Open(w.path("a.old"))
 	must(t, err)
 	d.t.locked(func() {
@@ -103,11 +100,11 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 		}
 	}
 	asked("at first", true)
-	d.rescan()
+	tailer.scan()
 	asked("a scan later", true)
-	d.rescan()
+	tailer.scan()
 	asked("two scans later", true)
-	d.t.scans.no++
+	tailer.scanWithout()
 	d.miss(in, finder.NewWalk()) // it could not be opened
 	if len(in.suspect) == 0 || len(in.lost) > 0 {
 		t.Error("it is there, and counts as lost")
@@ -115,17 +112,13 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	away := filepath.Join(t.TempDir(), "far", "away", "a.old")
 	must(t, os.MkdirAll(filepath.Dir(away), 0o755))
 	must(t, os.Rename(w.path("a.old"), away))
-	d.rescan() // as if the file was renamed while its folder was listed
+	tailer.scan() // as if the file was renamed while its folder was listed
 	must(t, os.Rename(away, w.path("a.older")))
-	d.rescan()
+	tailer.scan()
 	asked("it has another name", true)
 	must(t, os.Remove(w.path("a.older")))
 	for range mostLooks {
-		d.rescan()
+		tailer.scan()
 	}
 	asked("it was deleted", false)
-	w.tailer.closeFiles()
-	w.tailer.watch.Close()
-	w.taker.end()
-	w.tailer = nil
 }

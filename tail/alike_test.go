@@ -129,16 +129,10 @@ func TestDeletedWithARest(t *testing.T) {
 	const banner = "a banner that each file begins with\n"
 	w := newWorld(t)
 	must(t, os.WriteFile(w.path("a.log"), []byte(banner), 0o644))
-	w.start()
-	w.expect("in", strings.TrimSpace(banner))
-	tailer := w.tailer
-	w.halt() // nobody else looks at it now
-	tailer.turns.tracker = tracker.Tracker{}
-	r := tailer.all()[0]
-	f, err := os.Open(r.path())
-	must(t, err)
-	defer f.Close()
-	r.f, r.life = f, tracker.Found(0, tracker.Present)
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	r := tailer.readerAt(w.path("a.log"))
 	appendTo(t, w.path("a.log"), "rest\n")
 	must(t, os.Rename(w.path("a.log"), w.path("old")))
 	must(t, os.WriteFile(w.path("a.log"), []byte(banner), 0o644))

@@ -185,15 +185,11 @@ func TestFileIsClaimedByItsID(t *testing.T) {
 			must(t, j.End(begun.ID, record.Spooled))
 		})
 		w.rename("a.log", "away")
-		w.prepare() // nobody else looks
-		tailer, stopped := w.tailer, make(chan struct{})
-		close(stopped)
-		w.stop, w.giveUp, w.stopped = func() {}, func() {}, stopped
-		t.Cleanup(func() { tailer.watch.Close() })
+		tailer := w.stepped()
 		if _, err := w.tailer.ReadSpans(begun); !errors.Is(err, errUnscanned) {
 			t.Errorf("before a scan: %v, want %v", err, errUnscanned)
 		}
-		w.tailer.find.rescan()
+		tailer.scan()
 		if _, err := w.tailer.ReadSpans(begun); !errors.Is(err, ErrSourceGone) {
 			t.Errorf("where no file matches: %v, want %v", err, ErrSourceGone)
 		}

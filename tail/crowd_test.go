@@ -161,13 +161,15 @@ func TestGlance(t *testing.T) {
 	w := newWorld(t)
 	w.in().Watch = "poll"
 	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	w.start()
-	w.expect("in", "one")
-	tailer := w.tailer
-	w.halt() // nobody else looks at it now
-	r := tailer.all()[0]
-	tailer.looks.queue.Cancel(r)
-	tailer.turns.tracker = tracker.Tracker{}
+	tailer := w.stepped()
+	tailer.scan()
+	rest := func(name string) *reader { // in a moment at which no other look at it is planned
+		tailer.turnAll()
+		r := tailer.readerAt(w.path(name))
+		tailer.looks.queue.Cancel(r)
+		return r
+	}
+	r := rest("a.log")
 	tailer.find.glance()
 	if r.life.Turn() != tracker.Resting {
 		t.Error("it has not changed")
@@ -178,12 +180,10 @@ func TestGlance(t *testing.T) {
 	}
 	must(t, os.WriteFile(w.path("b.log"), []byte("one\n"), 0o644))
 	tailer.find.meet(tailer.inputs[0], w.path("b.log"), "") // between two scans
-	for r := range tailer.byPath.Get(w.path("b.log")) {
-		r.life = tracker.File{}
-		appendTo(t, w.path("b.log"), "two\n")
-		if tailer.find.glance(); r.life.Turn() != tracker.Queued {
-			t.Error("that a file grew that is new since the last scan was not seen")
-		}
+	r = rest("b.log")
+	appendTo(t, w.path("b.log"), "two\n")
+	if tailer.find.glance(); r.life.Turn() != tracker.Queued {
+		t.Error("that a file grew that is new since the last scan was not seen")
 	}
 }
 
@@ -193,31 +193,31 @@ func TestHeard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	w.start()
-	w.expect("in", "one")
-	w.await("events", func() bool { return w.tailer.watch.Covers(w.path("a.log")) })
-	tailer := w.tailer
-	w.halt() // nobody else looks at it now
-	tailer.turns.tracker = tracker.Tracker{}
-	r := tailer.all()[0]
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	r := tailer.readerAt(w.path("a.log"))
+	if !tailer.hears(r) {
+		t.Fatal("no event would tell of a write")
+	}
 	const soon, late = finder.LookFast, finder.LookSlow
 	const before = -time.Hour // just now, however slow the machine is
 	rested := time.Duration(0)
 	f := func(name string, turn tracker.Turn, heard bool, since, want time.Duration, watch string) {
 		t.Helper()
 		tailer.looks.queue.Cancel(r)
-		r.in.Watch, r.life, r.own().failed, r.shown.active, r.atEnd = watch, tracker.File{}, nil, agenda.Now().Add(-rested), true
+		r.in.Watch, r.own().failed, r.shown.active, r.atEnd = watch, nil, agenda.Now().Add(-rested), true
 		if turn == tracker.Running {
-			tailer.apply(r, tracker.Taken{})
+			tailer.begin(r)
 			if heard {
-				listener{tailer}.Heard([]finder.Event{{What: finder.Written, Path: r.path()}})
+				listener{tailer.Tailer}.Heard([]finder.Event{{What: finder.Written, Path: r.path()}})
 			}
 			tailer.apply(r, tracker.Ended{Outcome: tracker.Idle})
 		} else {
 			tailer.poll(r)
 			r.polled.looked, r.polled.At = r.polled.looked.Add(-since), r.polled.At.Add(-since)
 			if heard {
-				listener{tailer}.Heard([]finder.Event{{What: finder.Written, Path: r.path()}})
+				listener{tailer.Tailer}.Heard([]finder.Event{{What: finder.Written, Path: r.path()}})
 			}
 		}
 		switch next := r.polled.At.Since(r.polled.looked); {
@@ -228,7 +228,7 @@ func TestHeard(t *testing.T) {
 		case r.life.Turn() != tracker.Resting || !r.polled.IsPlanned() || next != want:
 			t.Errorf("%s: it is looked at %v after the last time, want %v", name, next, want)
 		}
-		tailer.turns.queue = nil
+		tailer.turnAll()
 	}
 	f("nothing is heard", tracker.Resting, false, 0, late, "auto")
 	f("polled", tracker.Resting, false, 0, soon, "poll")
@@ -252,11 +252,10 @@ func TestPollLoopIsWoken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	w.start()
-	w.expect("in", "one")
-	tailer := w.tailer
-	w.halt() // nobody else polls now
-	r := tailer.all()[0]
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	r := tailer.readerAt(w.path("a.log"))
 	now := agenda.Now()
 	tailer.looks.queue.Cancel(r)
 	if next := tailer.pollDue(); next != time.Hour {

@@ -24,15 +24,8 @@ func TestFreshNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.in().Paths = []string{w.path("**/*.log")}
-	w.prepare() // nobody else looks
-	tailer, stopped := w.tailer, make(chan struct{})
-	close(stopped)
-	w.stop, w.giveUp, w.stopped = func() {}, func() {}, stopped
-	t.Cleanup(func() {
-		tailer.watch.Close()
-		tailer.closeFiles()
-	})
-	tailer.find.rescan()
+	tailer := w.stepped()
+	tailer.scan()
 	in := tailer.inputs[0]
 	reads := func(path string) bool {
 		tailer.mu.Lock()
@@ -43,7 +36,7 @@ func TestFreshNames(t *testing.T) {
 		t.Helper()
 		tailer.news.crowd = crowd
 		in.scan.isNew = isNew
-		listener{tailer}.Heard([]finder.Event{{What: finder.Appeared, Path: w.path(name)}})
+		listener{tailer.Tailer}.Heard([]finder.Event{{What: finder.Appeared, Path: w.path(name)}})
 		tailer.find.meetFresh()
 		if got := reads(path); got != want {
 			t.Errorf("%s, a crowd from %d on, new %v: it is read: %v", path, crowd, isNew, got)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"kusto-agent/tail/internal/tracker"
 )
 
 // listed is a listing as lines: input, path, state, position and why.
@@ -183,21 +181,28 @@ func TestPinnedGrows(t *testing.T) {
 func TestDeletedIsHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.in().RotateQuiet = 0
 	s := newScript(w)
-	s.run("start\nfull\nappend a.log x1..x9\nlook\nrm a.log")
-	tailer := w.tailer
-	tailer.rescanSoon()
-	w.await("a look at the deleted file", func() bool { return tailer.all()[0].life.IsDeleted() })
-	tailer.mu.Lock()
+	s.run("append a.log x1..x9")
+	tailer := w.stepped()
+	s.run("full")
+	tailer.scan()
+	tailer.turnAll()
+	s.run("rm a.log")
+	tailer.scan()
 	r := tailer.all()[0]
-	r.life = tracker.Found(0, tracker.Present)
-	tailer.apply(r, tracker.Unseen{Left: true, Deleted: true})
-	tailer.closeIdle(r)
-	if r.f == nil {
-		t.Error("it was closed")
+	if tailer.closeIdle(r); !r.life.IsDeleted() || r.life.IsGone() || r.f == nil {
+		t.Errorf("deleted %v, missed twice %v, open %v", r.life.IsDeleted(), r.life.IsGone(), r.f != nil)
 	}
-	tailer.mu.Unlock()
-	s.run("room\nexpect x1..x9\nreleased\ncounter abandoned 0")
+	s.run("room")
+	tailer.turnAll()
+	wantRecords(t, w.boxed.take("in"), s.expand("x1..x9")...)
+	tailer.scan()
+	tailer.turnAll()
+	s.run("counter abandoned 0")
+	if n := len(tailer.all()); n > 0 {
+		t.Errorf("%d files are not let go", n)
+	}
 }
 
 // A file that waits from before the start is there at least since it was last

@@ -215,11 +215,17 @@ func (w *world) setRoutes() {
 // reload puts the inputs in force as they are now.
 func (w *world) reload() {
 	w.t.Helper()
+	w.tailer.Apply(w.prepareReload())
+}
+
+// prepareReload is the change to the inputs as they are now.
+func (w *world) prepareReload() *Change {
+	w.t.Helper()
 	w.setRoutes()
 	w.taker.setRoutes()
 	c, err := w.tailer.Prepare(slices.Clone(w.inputs), w.open)
 	must(w.t, err)
-	w.tailer.Apply(c)
+	return c
 }
 
 func (w *world) resend(p *record.Payload) {

@@ -1,0 +1,98 @@
+package tail
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+
+	"kusto-agent/internal/format"
+	"kusto-agent/tail/internal/tracker"
+)
+
+// stepped is a tailer of which no goroutine runs: nothing happens between the steps that its test takes.
+type stepped struct {
+	*Tailer
+	w *world
+}
+
+// stepped opens the journal and makes a tailer that has not scanned yet.
+func (w *world) stepped() *stepped {
+	w.t.Helper()
+	w.prepare()
+	t, stopped := w.tailer, make(chan struct{})
+	close(stopped)
+	w.stop = sync.OnceFunc(func() { // as at the end of Run
+		t.watch.Close()
+		t.closeFiles()
+	})
+	w.giveUp, w.stopped = func() {}, stopped
+	return &stepped{t, w}
+}
+
+// scan is one scan.
+func (s *stepped) scan() { s.find.rescan() }
+
+// scanWithout begins a scan that finds nothing by itself. Its test has it find what it should.
+func (s *stepped) scanWithout() { s.locked(func() { s.scans.no++ }) }
+
+// isScanWanted reports whether a scan is asked for since it was last asked.
+func (s *stepped) isScanWanted() bool {
+	select {
+	case <-s.scans.wanted:
+		return true
+	default:
+		return false
+	}
+}
+
+// survey looks through the compressed files that wait for it.
+func (s *stepped) survey() {
+	for len(s.surveys.queue) > 0 {
+		p := s.surveys.queue[0]
+		s.surveys.queue = slices.Delete(s.surveys.queue, 0, 1)
+		x, err := s.lookThrough(s.w.t.Context(), p, p.path)
+		s.surveyed(p, x, err)
+	}
+}
+
+// turnAll gives turns until no reader waits for one.
+func (s *stepped) turnAll() {
+	s.turns.workers = workers{all: 1, idle: runtime.GOMAXPROCS(0)} // so many are idle that one without work ends
+	s.workLoop()
+}
+
+// readerAt is the reader of the file at a path.
+func (s *stepped) readerAt(path string) (r *reader) {
+	s.w.t.Helper()
+	for r = range s.byPath.Get(path) {
+		return r
+	}
+	s.w.t.Fatal("nobody reads", path)
+	return nil
+}
+
+// begin begins a turn of a reader as workLoop does. No other reader may wait for one.
+func (s *stepped) begin(r *reader) *worker {
+	s.w.t.Helper()
+	wk := &worker{t: s.Tailer, scanners: make(map[*input]*format.Scanner)}
+	s.locked(func() {
+		if s.readyLocked(r); s.nextTurn() != r {
+			s.w.t.Fatal("another reader waits for a turn")
+		}
+		r.wake()
+		r.own()
+		wk.adapt(r)
+		wk.job = s.jobOf(r)
+		s.apply(r, tracker.Taken{})
+	})
+	return wk
+}
+
+// end ends the turn that a worker has begun.
+func (s *stepped) end(wk *worker, next tracker.Outcome) { s.put(wk.job.r, next, wk.job.moved, "") }
+
+// reload puts the inputs of the world in force as they are now.
+func (s *stepped) reload() {
+	s.w.t.Helper()
+	s.find.change(s.w.prepareReload())
+}
