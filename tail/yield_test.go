@@ -1,28 +1,16 @@
 package tail
 
 import (
-	"errors"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
-	"kusto-agent/internal/format"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
-
-// takes returns a worker that begins a turn of a reader of a tailer that was halted.
-func (t *Tailer) takes(r *reader) *worker {
-	wk := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
-	t.locked(func() {
-		r.life = tracker.File{}
-		r.wake()
-		r.own()
-		wk.job = t.jobOf(r)
-		t.turns.tracker.Apply(&r.life, tracker.Taken{})
-	})
-	return wk
-}
 
 // TestScanAfterTheReader: a file that its reader leaves to the next scan is not being read any more
 // when that scan is asked for: one that came before would pass it over.
@@ -32,32 +20,23 @@ func TestScanAfterTheReader(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.in().Paths = []string{w.path("*")}
+			w.in().Paths, w.in().RotateQuiet = []string{w.path("*")}, 0 // a compressed file is looked through at once
 			must(t, os.WriteFile(w.path(name), was, 0o644))
-			w.start()
-			w.decided()
-			tailer := w.tailer
-			w.halt() // nobody else has turns now
-			tailer.turns.tracker = tracker.Tracker{}
+			tailer := w.stepped()
+			tailer.scan()
+			tailer.survey()
+			tailer.turnAll()
 			must(t, os.WriteFile(w.path(name), is, 0o644))
-			asked := func() bool {
-				select {
-				case <-tailer.scans.wanted:
-					return true
-				default:
-					return false
-				}
-			}
 			r := tailer.all()[0]
-			wk := tailer.takes(r)
-			asked()
+			wk := tailer.begin(r)
+			tailer.isScanWanted()
 			next, err := turn(wk, r)
 			must(t, err)
-			if asked() {
+			if tailer.isScanWanted() {
 				t.Error("a scan is asked for while the file is being read")
 			}
-			tailer.put(r, next, false, "")
-			if len(tailer.all()) > 0 || !asked() {
+			tailer.end(wk, next)
+			if len(tailer.all()) > 0 || !tailer.isScanWanted() {
 				t.Error("it is still being read, or no scan comes")
 			}
 		})
@@ -68,43 +47,84 @@ func TestScanAfterTheReader(t *testing.T) {
 	f("it was empty and is compressed", "a.log", nil, packedBytes(".gz", more), (*worker).turn)
 }
 
-// TestRenamedInATurn: a scan may find a file under another name while a worker compares what is new
-// in it, which was empty before.
-func TestRenamedInATurn(t *testing.T) {
-	t.Parallel()
+// renamedInATurn has a scan find a file under another name while its reader compares what is new in it,
+// which was empty before. during is called by the turn, with the rest of that scan.
+func renamedInATurn(t *testing.T, during func(scan func())) {
 	w := newWorld(t)
+	w.in().Compressed = "never"
 	must(t, os.WriteFile(w.path("a.log"), nil, 0o644))
-	w.start()
-	w.look()
-	tailer := w.tailer
-	w.halt() // nobody else has turns now
-	tailer.turns.tracker = tracker.Tracker{}
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
 	must(t, os.WriteFile(w.path("a.log"), []byte("a line\n"), 0o644))
 	st, err := inode.At(w.path("a.log"))
 	must(t, err)
-	w.rename("a.log", "b.log")
+	w.rename("a.log", "b.log.gz") // so named when its turn begins, it would not be read
 	r := tailer.all()[0]
-	wk := tailer.takes(r)
-	var scan sync.WaitGroup
+	wk := tailer.begin(r)
+	tailer.scanWithout()
 	tailer.size = func(size int64) int64 {
 		tailer.size = nil
-		scan.Go(func() {
-			tailer.scans.no++
-			tailer.find.seen(r, w.path("b.log"), w.path("a.log"), st)
-			if err := os.Mkdir(w.path("seen"), 0o755); err != nil {
-				panic(err) // the turn waits for it
-			}
-		})
-		for err := os.ErrNotExist; errors.Is(err, os.ErrNotExist); _, err = os.Lstat(w.path("seen")) { // a channel would hide a race
-		}
+		during(func() { tailer.find.seen(r, w.path("b.log.gz"), w.path("a.log"), st) })
 		return size
 	}
 	next, err := wk.turn(r)
 	must(t, err)
-	scan.Wait()
-	tailer.put(r, next, false, "")
-	if got := tailer.all(); len(got) != 1 || got[0].path() != w.path("b.log") {
+	tailer.end(wk, next)
+	if got := w.boxed.take("in"); !slices.Equal(got, []string{"a line"}) {
+		t.Errorf("records of the turn are %q", got)
+	}
+	if got := tailer.all(); len(got) != 1 || got[0].path() != w.path("b.log.gz") {
 		t.Errorf("%d files are read", len(got))
 	}
-	tailer.closeFiles()
+	tailer.turnAll()
+	if all := w.remembered(); len(all) != 1 || all[0].Info.Info().Path != w.path("b.log.gz") {
+		t.Errorf("the journal knows %+v", all)
+	}
+}
+
+// TestRenamedInATurn: a turn goes by the name that its file had when it began, and the journal has the new
+// name after the next.
+func TestRenamedInATurn(t *testing.T) {
+	t.Parallel()
+	renamedInATurn(t, func(scan func()) { scan() })
+}
+
+// TestRenamedBesideATurn: a turn and a scan that renames its file share nothing without a lock. Only the
+// race detector sees it.
+func TestRenamedBesideATurn(t *testing.T) {
+	if !raceDetector {
+		t.Skip("without the race detector it checks nothing")
+	}
+	t.Parallel()
+	var scanning sync.WaitGroup
+	defer scanning.Wait()
+	renamedInATurn(t, func(scan func()) {
+		wait, done := unseenSignal(t)
+		scanning.Go(func() {
+			scan()
+			done()
+		})
+		wait()
+	})
+}
+
+// unseenSignal returns a function that waits until another is called. The race detector does not take
+// that for an order between both: it knows nothing of locks of files.
+func unseenSignal(t *testing.T) (wait, done func()) {
+	name := filepath.Join(t.TempDir(), "lock")
+	open := func() int {
+		fd, err := syscall.Open(name, syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o600)
+		must(t, err)
+		t.Cleanup(func() { syscall.Close(fd) })
+		return fd
+	}
+	lock := func(fd, how int) {
+		if err := syscall.Flock(fd, how); err != nil {
+			panic(err)
+		}
+	}
+	theirs, ours := open(), open()
+	lock(theirs, syscall.LOCK_EX)
+	return func() { lock(ours, syscall.LOCK_EX) }, func() { lock(theirs, syscall.LOCK_UN) }
 }
