@@ -150,42 +150,39 @@ func TestLittleRoom(t *testing.T) {
 	s.run("append a.log y1..y99\nexpect y1..y99")
 }
 
-// A large file and many small ones take turns: the small ones need not wait
-// for the end of the large one.
+// A large file and many small ones take turns: each small one has its turn before the large one has its
+// second, also if all of them have waited for room.
 func TestTurns(t *testing.T) {
-	w := newWorld(t)
-	w.block = 4096
-	w.in().MaxRecordSize = 100
-	s := newScript(w)
-	s.run("append a.log first\nstart\nexpect first\nfull\nappend a.log big1..big20000")
-	for n := range 100 {
-		s.run(fmt.Sprintf("append s%d.log small%d", n, n))
-	}
-	s.run("look")
-	w.taker.mu.Lock() // nobody gets room before all were woken
-	w.taker.full = false
-	for _, wake := range w.taker.wakes {
-		wake()
-	}
-	w.taker.wakes = nil
-	w.taker.mu.Unlock()
-	w.await("small files", func() bool { return w.boxed.count("in") >= 20_100 })
-	w.look()
-	got := w.boxed.take("in")
-	small, big := 0, 0
-	for _, r := range got {
-		switch {
-		case strings.HasPrefix(r, "big"):
-			big++
-		case strings.HasPrefix(r, "small"):
-			small++
+	for _, full := range []bool{false, true} {
+		w := newWorld(t)
+		w.block = 4096
+		s := newScript(w)
+		s.run("append a.log big1..big20000")
+		for n := range 100 {
+			s.run(fmt.Sprintf("append s%d.log small%d", n, n))
 		}
-		if small == 90 { // a worker may be held up with one or another
-			break
+		tailer := w.stepped()
+		if full {
+			s.run("full")
 		}
-	}
-	if len(got) != 20_100 || big > 4000 {
-		t.Errorf("%d records, %d of the large file before most of the small ones", len(got), big)
+		tailer.scan()
+		tailer.turnAll()
+		if full {
+			s.run("room")
+			tailer.turnAll()
+		}
+		got := w.boxed.take("in")
+		small, big := 0, 0
+		for _, r := range got {
+			if strings.HasPrefix(r, "small") {
+				small++
+			} else if small < 100 {
+				big += len(r) + 1
+			}
+		}
+		if len(got) != 20_100 || small != 100 || big >= w.block {
+			t.Errorf("%d records, %d of small files, and %d bytes of the large one before the last of these", len(got), small, big)
+		}
 	}
 }
 
