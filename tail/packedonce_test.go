@@ -22,19 +22,6 @@ func (w *world) runOnce() []string {
 	w.start()
 	<-w.stopped
 	w.taker.flush()
-	w.tailer.locked(func() {
-		all := make([]reader, archive.MostUnpacking)
-		for i := range all {
-			if has, _ := w.tailer.unpacking.Take(&all[i], func(*reader) bool { return false }); !has {
-				w.t.Error("a place to unpack in is still taken")
-			}
-		}
-		for i := range all {
-			if w.tailer.unpacking.Leave(&all[i]) != nil {
-				w.t.Error("a reader still waits for a place to unpack in")
-			}
-		}
-	})
 	refused := w.tailer.Refused()
 	w.shut()
 	if refused {
@@ -221,6 +208,44 @@ func TestPlacesToUnpackIn(t *testing.T) {
 	all[2].Advance(1, 0)
 	if tailer.mayUnpack(all[2]) {
 		t.Error("there are too many places, or one has lost its place that goes on")
+	}
+}
+
+// TestPlacesAreGivenBack: readers that come to the end of their files, or are closed within, leave their
+// places to unpack in to those that wait.
+func TestPlacesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{false, true} {
+		w := newWorld(t)
+		w.block = 1000
+		w.in().Paths, w.in().RotateQuiet = []string{w.path("*.gz")}, 0 // files are looked through at once
+		var want []string
+		for n := range 3 * archive.MostUnpacking {
+			var lines []string
+			for i := range 200 {
+				lines = append(lines, fmt.Sprint("line ", i, " of ", n))
+			}
+			must(t, os.WriteFile(w.path(fmt.Sprint(n, ".gz")), packedBytes(".gz", []byte(text(lines))), 0o644))
+			want = append(want, lines...)
+		}
+		tailer := w.stepped()
+		w.taker.set(func() { w.taker.full = closed }) // so they wait within their files
+		tailer.scan()
+		tailer.survey()
+		tailer.turnAll()
+		if closed {
+			w.in().Paths, want = []string{w.path("*.log")}, nil
+			tailer.reload()
+			tailer.turnAll()
+		}
+		got := w.boxed.take("in")
+		slices.Sort(got)
+		wantRecords(t, got, want...)
+		for range archive.MostUnpacking {
+			if has, _ := tailer.unpacking.Take(new(reader), func(*reader) bool { return false }); !has {
+				t.Errorf("closed: %v: a place is still taken", closed)
+			}
+		}
 	}
 }
 
