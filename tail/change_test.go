@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"kusto-agent/internal/units"
 )
 
 // A file that waits for room of one route does not wait for it when its input goes
@@ -55,34 +52,29 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 		w := newWorld(t)
 		w.addInput("other", "*.txt")
 		w.inputs[0].Paths[0] = w.path("*.gz")
-		w.inputs[0].RotateQuiet = units.Duration(time.Millisecond)
+		w.inputs[0].RotateQuiet = 0 // files are looked through at once
 		s := newScript(w)
-		w.unlooked = true
 		must(t, s.write(os.O_APPEND, "a.log", "one\n"))
 		must(t, s.pack("a.log", ".gz"))
-		w.start()
-		var queued *packed
-		w.look()
-		w.await("a file to inspect", func() bool {
-			if len(w.tailer.surveys.queue) > 0 {
-				queued = w.tailer.surveys.queue[0]
-			}
-			return queued != nil
-		})
-		x, err := w.tailer.lookThrough(t.Context(), queued, queued.path)
+		tailer := w.stepped()
+		tailer.scan()
+		queued := tailer.surveys.queue[0]
+		x, err := tailer.lookThrough(t.Context(), queued, queued.path)
+		must(t, err)
 		if by == "it was removed" {
 			w.inputs = w.inputs[1:]
 		} else {
 			w.inputs[0].Paths = []string{w.path("*.none")}
 		}
-		w.reload()
-		w.tailer.surveyed(queued, x, err)
-		w.await("no reader", func() bool { return queued.in.readers.Len() == 0 })
-		w.look()
+		tailer.reload()
+		tailer.surveyed(queued, x, err)
+		if n := queued.in.readers.Len(); n > 0 {
+			t.Errorf("%s: it has %d readers", by, n)
+		}
+		tailer.turnAll()
 		if got := w.boxed.take("in"); len(got) > 0 {
 			t.Errorf("%s: %q is sent", by, got)
 		}
-		w.halt()
 	}
 }
 

@@ -64,7 +64,7 @@ type world struct {
 	inputs     []Input
 	open       int                    // descriptors the tailer may hold
 	once       bool                   // the tailer runs once
-	unlooked   bool                   // compressed files are not looked through
+	unlooked   bool                   // compressed files wait to be looked through until the next start
 	block      int                    // bytes of a payload
 	journalFor func(positions) memory // stands before the journal; nil: nothing does
 	own        *os.File               // where the agent's log goes; nil: nowhere
@@ -174,7 +174,7 @@ func (w *world) prepare() {
 		return size
 	}
 	if w.unlooked {
-		w.tailer.surveys.wanted = nil
+		w.tailer.lookThroughNothing()
 	}
 	w.taker.tailer.Store(w.tailer)
 	w.j.OnSafe(w.tailer.Safe)
@@ -182,6 +182,10 @@ func (w *world) prepare() {
 		w.resend(&b.Payload)
 	}
 }
+
+// lookThroughNothing has compressed files wait to be looked through for as long as the tailer runs: the
+// loop that does it hears of none on a channel that is nil.
+func (t *Tailer) lookThroughNothing() { t.surveys.wanted = nil }
 
 // openJournal opens the journal as the agent does.
 func (w *world) openJournal() (*journal.Journal, *journal.Recovery, error) {
