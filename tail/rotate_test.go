@@ -12,6 +12,7 @@ import (
 
 	"kusto-agent/internal/units"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/recent"
 )
 
 // eachWatch runs a test with events and without.
@@ -212,6 +213,23 @@ func TestFiftyTruncations(t *testing.T) {
 			t.Errorf("%d truncations are counted", n)
 		}
 	})
+}
+
+// TestTruncatedKeepsBoundedBytes: of however many truncated files the bytes that were read last are kept, they
+// take no more than what is kept of those that are read. The oldest go first.
+func TestTruncatedKeepsBoundedBytes(t *testing.T) {
+	t.Parallel()
+	var x Tailer
+	all := make([]*generation, 100)
+	for i := range all {
+		all[i] = new(generation)
+		x.keepLate(all[i], make([]byte, recent.Size/10))
+	}
+	for i, k := range all {
+		if kept := i >= len(all)-10; kept != (k.late != nil) {
+			t.Errorf("generation %d of %d: kept %v", i, len(all), !kept)
+		}
+	}
 }
 
 // TestMoveAcrossFileSystems: a file goes on where it was, though it is another on
