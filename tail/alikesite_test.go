@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/durable/faultfs"
+	"kusto-agent/tail/internal/inode"
 )
 
 // What is done to files by those who do not write them: deploys, rotations, disks that
@@ -195,11 +196,15 @@ func (m *alike) flash() {
 	m.begin(f)
 	m.n++
 	m.write(f, []string{fmt.Sprint("line ", m.n)})
-	last := fmt.Sprint("line ", m.n)
-	m.moved(f, strings.TrimSuffix(f, "log")+"old")
-	for late := time.Now().Add(patience / 6); !m.boxed.has("in", last) && time.Now().Before(late); { // events gather for a moment
-		m.settled()
-	}
+	last, to := fmt.Sprint("line ", m.n), strings.TrimSuffix(f, "log")+"old"
+	m.moved(f, to)
+	st, err := inode.At(m.path(to))
+	must(m.t, err)
+	in := m.tailer.inputs[0]
+	m.await("the file to be found", func() bool { // or read and let go
+		return in.readers.Get(st.Node) != nil || in.suspect[st.Node].path != "" || m.boxed.has("in", last)
+	})
+	m.settled()
 }
 
 // archived stops the agent and compresses a file that is like no other and was read.
