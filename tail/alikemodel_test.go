@@ -27,7 +27,8 @@ const alikeAtOnce = 48
 // TestModelAlike is TestModel with files that begin alike, as applications write them:
 // headers, banners without a time, lines that repeat. Nothing that was written may be
 // missing, and what comes more often lies in a file that the log names.
-// KUSTO_AGENT_ALIKE=FIRST-LAST, or one number, chooses the seeds.
+// KUSTO_AGENT_ALIKE=FIRST-LAST, or one number, chooses the seeds. What a seed fixes is said at
+// TestAlikeIsPlayedAgain.
 func TestModelAlike(t *testing.T) {
 	first, last := 0, 500
 	switch chosen := os.Getenv("KUSTO_AGENT_ALIKE"); {
@@ -47,16 +48,7 @@ func TestModelAlike(t *testing.T) {
 	for range alikeAtOnce {
 		players.Go(func() {
 			for seed := range seeds {
-				t.Run(fmt.Sprint(seed), func(t *testing.T) {
-					m := newAlike(t, uint64(seed))
-					for range 30 {
-						m.step()
-					}
-					m.finish()
-					if t.Failed() {
-						t.Logf("what happened:\n%s", strings.Join(m.boxed.log, "\n"))
-					}
-				})
+				t.Run(fmt.Sprint(seed), func(t *testing.T) { playAlike(t, uint64(seed)) })
 			}
 		})
 	}
@@ -70,6 +62,46 @@ func TestModelAlike(t *testing.T) {
 	}
 	close(seeds)
 	players.Wait()
+}
+
+// playAlike plays the history of a seed, and returns its steps.
+func playAlike(t *testing.T, seed uint64) (steps []string) {
+	m := newAlike(t, seed)
+	for range 30 {
+		m.step()
+	}
+	m.finish()
+	if t.Failed() {
+		t.Logf("what happened:\n%s", strings.Join(m.boxed.log, "\n"))
+	}
+	for _, line := range m.boxed.log {
+		if step, is := strings.CutPrefix(line, "> "); is && !strings.HasPrefix(step, "look ") && !strings.HasPrefix(step, "decided ") {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// TestAlikeIsPlayedAgain: a seed of TestModelAlike fixes every step: what is done to which file, and when the
+// agent stops, is killed or loses power. It does not fix what the agent has seen of the files when a step comes,
+// and how often a step that waits for it asks.
+func TestAlikeIsPlayedAgain(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{0, 9, 18, 27} { // a site of each kind
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			var played [2][]string
+			var players sync.WaitGroup
+			for i := range played {
+				players.Go(func() {
+					t.Run(fmt.Sprint(i), func(t *testing.T) { played[i] = playAlike(t, seed) })
+				})
+			}
+			players.Wait()
+			if !slices.Equal(played[0], played[1]) {
+				t.Errorf("once it was\n%s\nand once\n%s", strings.Join(played[0], "\n"), strings.Join(played[1], "\n"))
+			}
+		})
+	}
 }
 
 // alike is a world of files that begin alike, and what must come of it.

@@ -103,15 +103,15 @@ func (m *alike) more(f string) {
 
 // late writes to a file that is rotated already, by who still has it open.
 func (m *alike) late(path string, lines []string) {
-	if !m.away && time.Since(m.rotatedAt) > m.in().RotateQuiet.D()/3 {
-		return // on a slow machine, it may be let go by then
-	}
 	for _, l := range lines {
 		m.owed[l]++
 	}
 	m.lies[path] = append(m.lies[path], lines...)
 	m.holds(path, lines)
 	m.do("partial", path, text(lines))
+	if !m.away && time.Since(m.rotatedAt) > m.in().RotateQuiet.D()/3 { // on a slow machine, it may have been let go before
+		m.perhaps(lines)
+	}
 }
 
 // lays notes that a file that nobody writes to for long has another path.
