@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
@@ -79,7 +81,7 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	w.look()
 	w.shut()
 	must(t, os.WriteFile(w.path("a.old"), text, 0o644))
-	w.open = 0
+	w.open, w.in().RotateQuiet = 0, units.Duration(time.Hour) // nothing is decided by waiting
 	tailer := w.stepped()
 	d, in := tailer.find, tailer.inputs[0]
 	tailer.scan()
