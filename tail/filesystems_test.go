@@ -95,6 +95,7 @@ func TestFileSystems(t *testing.T) {
 	}
 	f("tmpfs", func(t testing.TB) string { return mounted(t, "tmpfs", "tmpfs", "") })
 	f("ext4", func(t testing.TB) string { return image(t, "ext4", "mkfs.ext4", "-q", "-F") })
+	f("ext4 without birth times", func(t testing.TB) string { return image(t, "ext4", "mkfs.ext4", "-q", "-F", "-I", "128") })
 	f("xfs", func(t testing.TB) string { return image(t, "xfs", "mkfs.xfs", "-q") })
 	f("overlayfs", func(t testing.TB) string { return overlaid(t, t.TempDir(), t.TempDir()) })
 }

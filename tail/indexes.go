@@ -22,9 +22,12 @@ func newNodes() nodes {
 }
 
 // node is where the generation is, or was when it was last seen.
-func (k *generation) node() (n inode.Node) {
-	n.Dev, n.Ino, n.Birth = k.info.Inode()
-	return n
+func (k *generation) node() inode.Node {
+	dev, ino, birth := k.info.Inode()
+	if birth != 0 {
+		return inode.NewNode(dev, ino, birth, "")
+	}
+	return inode.Of(k.info.Info())
 }
 
 // get returns the latest generation of the file n, also if a rotation has copied its content and
@@ -84,12 +87,12 @@ func (in *input) describe(k *generation, info record.FileInfo) {
 	}
 }
 
-// node returns device, inode and birth time of the reader's file. The caller holds mu. A reader
+// node is where the file of the reader is, see inode.Node. The caller holds mu. A reader
 // without a turn may have dropped its copy of the facts (reading is nil), so those of its
 // generation are used.
 func (r *reader) node() inode.Node {
 	if r.reading != nil { // not inode.Of: a worker may write to other fields of info
-		return inode.Node{Dev: r.info.Dev, Ino: r.info.Inode, Birth: r.info.Birth}
+		return inode.NewNode(r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle)
 	}
 	return r.k.node()
 }

@@ -304,7 +304,7 @@ func (w *worker) reopen(r *reader) error {
 	if err != nil {
 		return err
 	}
-	if st.Ino != info.Inode || st.Birth != info.Birth {
+	if !st.SameIn(inode.Of(info)) {
 		f.Close()
 		return fmt.Errorf("reopen %q: %w", path, errMoved)
 	}

@@ -107,7 +107,7 @@ func (in *input) sameFile(s *compare.Sample, scan uint64) *candidate {
 	// Device numbers change over a reboot; all else together does not.
 	for _, h := range s.Heads {
 		for k := range in.heads.Get(h) {
-			if n := k.node(); k.reader == nil && n.Ino == s.Ino && n.Birth == s.Birth {
+			if n := k.node(); k.reader == nil && n.SameIn(s.Node) {
 				return k.candidate(scan)
 			}
 		}

@@ -56,9 +56,18 @@ func (d *discovery) findRotated(in *input, away []rotated) {
 // whereIs returns where a rotated file is now, in its folder or in one beside or below that; empty: it
 // was not found.
 func (in *input) whereIs(g rotated) string {
-	path, ok := in.folders.FindInfo(g.info)
-	if !ok && !g.deleted {
-		path, _ = in.folders.FindNear(g.info.Path, inode.Of(g.info))
+	if g.deleted {
+		path, _ := in.folders.FindInfo(g.info)
+		return path
+	}
+	return in.whereNow(g.info.Paths(), inode.Of(g.info))
+}
+
+// whereNow is whereIs for the file n, which was at these paths and was not deleted.
+func (in *input) whereNow(was []string, n inode.Node) string {
+	path, ok := in.folders.Find(was, n)
+	if !ok {
+		path, _ = in.folders.FindNear(was[0], n)
 	}
 	return path
 }

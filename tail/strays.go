@@ -26,8 +26,7 @@ func (d *discovery) findPacked(in *input) {
 		}
 	}
 	for n, s := range behind {
-		info := record.FileInfo{Path: s.path, Dev: n.Dev, Inode: n.Ino, Birth: n.Birth}
-		if path := in.whereIs(rotated{info: info}); path != "" {
+		if path := in.whereNow([]string{s.path}, n); path != "" {
 			add(path, s.first)
 		} else if finder.Shut([]string{s.path}) == nil {
 			gone = append(gone, n)

@@ -127,7 +127,7 @@ func (x *Folders) FindInfo(info record.FileInfo) (path string, ok bool) {
 // isAt reports whether a file is at a path.
 func isAt(n inode.Node, path string) bool {
 	e, err := inode.At(path)
-	return err == nil && e.IsRegular() && e.Ino == n.Ino && e.Birth == n.Birth
+	return err == nil && e.IsRegular() && e.SameIn(n)
 }
 
 // mostNear is how many folders are listed near one: there may be thousands beside that of a container.

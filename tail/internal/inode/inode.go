@@ -17,14 +17,32 @@ import (
 
 // Node names a file or a folder while it exists. Birth, in ns, tells it from an earlier
 // one with the same inode number, which ext4 hands out again at once; it is 0 where the file
-// system does not tell.
+// system does not tell. There Again, a hash of the kernel's handle, tells it instead; it is 0
+// if the file system has no handles, and where there is a birth.
 type Node struct {
 	Dev, Ino uint64
 	Birth    int64
+	Again    uint64
 }
 
 // Of returns the node of a file that is remembered.
-func Of(i record.FileInfo) Node { return Node{Dev: i.Dev, Ino: i.Inode, Birth: i.Birth} }
+func Of(i record.FileInfo) Node { return NewNode(i.Dev, i.Inode, i.Birth, i.Handle) }
+
+// NewNode returns the node of a file with a birth and a handle (see Handle); either may be unknown.
+func NewNode(dev, ino uint64, birth int64, handle string) Node {
+	n := Node{Dev: dev, Ino: ino, Birth: birth}
+	if birth == 0 && isLasting(handle) {
+		n.Again = xxhash.Sum64String(handle)
+	}
+	return n
+}
+
+// SameIn reports whether two nodes name one file of the same file system. Its device number can change at
+// a reboot.
+func (n Node) SameIn(o Node) bool {
+	n.Dev, o.Dev = 0, 0
+	return n == o
+}
 
 // Status is what one look at a file says.
 type Status struct {
@@ -86,7 +104,31 @@ func look(fd int, path string, flags int) (Status, error) {
 	if x.Mask&unix.STATX_BTIME != 0 {
 		s.Birth = x.Btime.Sec*1e9 + int64(x.Btime.Nsec)
 	}
+	switch {
+	case s.Birth != 0:
+		return s, nil
+	case path != "": // another file may be there by now: status and handle have to be of one
+		return lookOpen(fd, path, flags)
+	}
+	s.Node = NewNode(s.Dev, s.Ino, 0, handleOf(fd))
 	return s, nil
+}
+
+// lookOpen is look for a path on a file system without times of birth.
+func lookOpen(fd int, path string, flags int) (Status, error) {
+	how := unix.O_PATH | unix.O_CLOEXEC
+	if flags&unix.AT_SYMLINK_NOFOLLOW != 0 {
+		how |= unix.O_NOFOLLOW
+	}
+	open, err := -1, error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		open, err = unix.Openat(fd, path, how, 0)
+	}
+	if err != nil {
+		return Status{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(open)
+	return look(open, "", unix.AT_EMPTY_PATH)
 }
 
 // Open opens a path for reading without ever blocking: a FIFO would. Links are followed
@@ -144,13 +186,31 @@ const atHandleFID = 0x200
 
 // Handle returns the kernel's handle of an open file, which has the inode and its
 // generation; empty: the file system has none, and the time of birth is used instead.
-func Handle(f *os.File) string {
+func Handle(f *os.File) string { return handleOf(int(f.Fd())) }
+
+func handleOf(fd int) string {
 	for _, flags := range []int{unix.AT_EMPTY_PATH, unix.AT_EMPTY_PATH | atHandleFID} {
-		if h, _, err := unix.NameToHandleAt(int(f.Fd()), "", flags); err == nil {
+		if h, _, err := unix.NameToHandleAt(fd, "", flags); err == nil {
 			return string(append(binary.LittleEndian.AppendUint32(nil, uint32(h.Type())), h.Bytes()...))
 		}
 	}
 	return ""
+}
+
+// FUSE has handles of these types. They last only as long as the kernel remembers the file: the next
+// look at a file that nobody has open can give another.
+const (
+	fileIDIno64       = 0x81
+	fileIDIno64Parent = 0x82
+)
+
+// isLasting reports whether a handle is there and the same for as long as its file exists.
+func isLasting(handle string) bool {
+	if len(handle) < 4 {
+		return false
+	}
+	kind := binary.LittleEndian.Uint32([]byte(handle[:4]))
+	return kind != fileIDIno64 && kind != fileIDIno64Parent
 }
 
 // IsOverlay reports whether a folder is on overlayfs. There, the first write to a file of a lower

@@ -66,3 +66,20 @@ func TestNode(t *testing.T) {
 		t.Errorf("deleted, it is %+v, %v", gone, err)
 	}
 }
+
+// Where no birth is known the handle tells files apart, but not one of FUSE: it can change while the
+// file is there. The number of a device never does.
+func TestNodeByHandle(t *testing.T) {
+	const one, other, fuse = "\x01\x00\x00\x00first", "\x01\x00\x00\x00second", "\x81\x00\x00\x00first"
+	f := func(a, b Node, same bool) {
+		t.Helper()
+		if a.SameIn(b) != same {
+			t.Errorf("%+v and %+v are one file: %t", a, b, !same)
+		}
+	}
+	f(NewNode(1, 2, 0, one), NewNode(3, 2, 0, one), true)
+	f(NewNode(1, 2, 0, one), NewNode(1, 2, 0, other), false)
+	f(NewNode(1, 2, 0, fuse), NewNode(1, 2, 0, ""), true)
+	f(NewNode(1, 2, 3, one), NewNode(1, 2, 3, ""), true)
+	f(NewNode(1, 2, 3, one), NewNode(1, 2, 4, one), false)
+}

@@ -115,7 +115,7 @@ func (s Search) openElsewhere(info record.FileInfo, x record.Extent, copies bool
 		if err != nil {
 			continue
 		}
-		same := st.Ino == info.Inode && st.Birth == info.Birth
+		same := st.SameIn(inode.Of(info))
 		switch {
 		case Holds(f, x) != nil, !same && (!copies || alike != nil || x.Mark == 0 || !fingerprint.BeginsAs(f, info.Head)):
 			f.Close()
