@@ -22,10 +22,9 @@ func (d *discovery) findCopies(in *input) {
 		if last.path != "" {
 			d.adopt(in, last.path, c.Info.First)
 			isRead = isRead || !in.isUnopened(last.st.Node)
-			if info := c.Info; last.st.Birth > 0 {
-				info.Birth = last.st.Birth
-				found = append(found, rotated{info: info, at: last.path})
-			}
+			info := c.Info
+			info.Birth = last.st.Birth
+			found = append(found, rotated{info: info, at: last.path})
 		}
 		d.t.locked(func() {
 			if isRead && k.reader == nil && k.position == 0 { // the copy is read as a file of its own

@@ -1,7 +1,9 @@
 package tail
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"kusto-agent/tail/internal/inode"
 )
@@ -53,6 +55,37 @@ func TestInodeReused(t *testing.T) {
 	s.run(`
 		expect c1..c9
 		files d/c.log
+	`)
+	w.halt()
+}
+
+// TestRotatedTwiceWithoutBirths: where the file system tells no birth, the file in the middle of two
+// rotations is known by when it was written to last. What is older, or holds the same, is left alone.
+func TestRotatedTwiceWithoutBirths(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, image(t, "ext4", "mkfs.ext4", "-q", "-F", "-I", "128"))
+	s := newScript(w)
+	at := func(name string, seconds int64) { // the file system knows no parts of seconds
+		when := time.Now().Add(time.Duration(seconds) * time.Second)
+		must(t, os.Chtimes(w.path(name), when, when))
+	}
+	s.run("append a.log.7 old\nappend a.log \"one, and it is long\"\nstart\nexpect \"one, and it is long\"\nstop")
+	at("a.log.7", -90)
+	s.run("append a.log two\nmv a.log a.log.2")
+	at("a.log.2", -60)
+	s.run("append a.log three\nmv a.log a.log.1")
+	at("a.log.1", -30)
+	s.run(`
+		append a.log four
+		cp a.log.2 a.log.3
+		start
+		expect two three four
+		released
+		files a.log
+		stop
+		append a.log five
+		start
+		expect five
 	`)
 	w.halt()
 }

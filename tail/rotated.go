@@ -93,6 +93,9 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	}
 	if path != "" {
 		gone.Now = filepath.Base(path)
+		if st, err := inode.At(path); err == nil {
+			gone.Written = st.Mtime
+		}
 	}
 	if isLink := inode.IsLink(was.info.Path); path != "" && isLink && (was.info.Real == "" || was.info.Real == path) { // it was not renamed
 		gone.Name, gone.Replaced, gone.Kept = gone.Now, false, finder.Leads(was.info.Path) != path
@@ -108,7 +111,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b sibling) int { return cmp.Compare(a.st.Birth, b.st.Birth) })
+	slices.SortFunc(found, func(a, b sibling) int { return cmp.Or(cmp.Compare(a.st.Birth, b.st.Birth), cmp.Compare(a.st.Mtime, b.st.Mtime)) })
 	for _, s := range found {
 		if in.isUnopened(s.st.Node) {
 			continue // askAgain tries it

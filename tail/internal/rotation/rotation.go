@@ -21,6 +21,9 @@ type Gone struct {
 	Now string
 	// Born is when it was made, and Seen when a scan has last found it at its path, in ns; 0: not known.
 	Born, Seen int64
+	// Written is when its bytes were changed last, in ns; 0: not known. What was rotated after it was
+	// written to later: that counts where the file system does not tell when files were made.
+	Written int64
 	// Replaced says that its path is a link which leads elsewhere by now, and that no pattern matches
 	// Name where it led: the file that was made last there still has that name.
 	Replaced bool
@@ -101,7 +104,9 @@ func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
 		return Left
 	case b.Known:
 		return Met
-	case made <= g.Born, g.Seen > 0 && b.Born < g.Seen-clockLag:
+	case b.Born == 0 && (g.Written == 0 || b.Written <= g.Written || b.Written < g.Seen-clockLag):
+		return Older
+	case b.Born != 0 && (made <= g.Born || g.Seen > 0 && b.Born < g.Seen-clockLag):
 		return Older
 	case b.Held == Read:
 		return Copied

@@ -66,7 +66,10 @@ func TestJudge(t *testing.T) {
 	f(Older, func(_ *Gone, b *Beside) { b.Born = 198 * second }) // it was there when the gone one was seen
 	f(Take, func(_ *Gone, b *Beside) { b.Born = 199 * second })  // or was it? the clock may lag
 	f(Take, func(g *Gone, b *Beside) { b.Born, g.Seen = 101*second, 0 })
-	f(Older, func(g *Gone, b *Beside) { b.Born, g.Seen = 0, 0 }) // nobody knows when it was made
+	f(Older, func(g *Gone, b *Beside) { b.Born, g.Seen = 0, 0 })                        // nobody knows when it was made
+	f(Older, func(g *Gone, b *Beside) { g.Born, b.Born, g.Written = 0, 0, 300*second }) // no births: what was written to later was made later
+	f(Take, func(g *Gone, b *Beside) { g.Born, b.Born, g.Written = 0, 0, 299*second })
+	f(Older, func(g *Gone, b *Beside) { g.Born, b.Born, g.Written, g.Seen = 0, 0, 299*second, 310*second })
 	f(Older, func(g *Gone, b *Beside) { b.Name, b.Written = "a.log.1.gz", 100*second })
 	f(Take, func(g *Gone, b *Beside) { b.Name, b.Written = "a.log.1.gz", 101*second })
 	f(Take, func(g *Gone, b *Beside) { b.Written = 50 * second }) // a plain one may be given any time
