@@ -111,7 +111,9 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 			found = append(found, s)
 		}
 	}
-	slices.SortFunc(found, func(a, b sibling) int { return cmp.Or(cmp.Compare(a.st.Birth, b.st.Birth), cmp.Compare(a.st.Mtime, b.st.Mtime)) })
+	slices.SortFunc(found, func(a, b sibling) int {
+		return cmp.Or(cmp.Compare(a.st.Birth, b.st.Birth), cmp.Compare(a.st.Mtime, b.st.Mtime))
+	})
 	for _, s := range found {
 		if in.isUnopened(s.st.Node) {
 			continue // askAgain tries it
