@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestForeignCompression: what was compressed by xz or bzip2 is named with what to do, is never sent as
-// text, and keeps a run --once from ending well; compressed: never leaves it alone.
+// TestForeignCompression: what was compressed by xz or bzip2, or is an archive of tar, is named with what to
+// do, is never sent as text, and keeps a run --once from ending well; compressed: never leaves it alone.
 func TestForeignCompression(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"xz", "bzip2"} {
+	for _, program := range []string{"xz", "bzip2", "tar"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
 			t.Run(program, func(t *testing.T) { t.Skipf("%s is not installed", program) })
@@ -21,11 +21,15 @@ func TestForeignCompression(t *testing.T) {
 		s := newScript(w)
 		s.run("append a.log one")
 		must(t, os.WriteFile(w.path("b"), []byte("two\n"), 0o644))
-		if out, err := exec.Command(path, w.path("b")).CombinedOutput(); err != nil {
+		args, told, fix := []string{w.path("b")}, "is compressed with "+program, "gzip or zstd"
+		if program == "tar" {
+			args, told, fix = []string{"-C", w.dir, "--remove-files", "-cf", w.path("b.tar"), "b"}, "is a tar archive", "unpack it"
+		}
+		if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		s.run("start\nexpect one\nlook")
-		if n := w.boxed.logged("WARN", "is compressed with "+program, "fix=", "gzip or zstd"); n != 1 {
+		if n := w.boxed.logged("WARN", told, "fix=", fix); n != 1 {
 			t.Errorf("%s is told %d times", program, n)
 		}
 		w.shut()

@@ -26,9 +26,10 @@ const (
 	Lz4
 	Zip
 	SevenZip
+	Tar
 )
 
-var kindWords = [...]string{"", "", "gzip", "zstd", "xz", "bzip2", "lz4", "zip", "7z"}
+var kindWords = [...]string{"", "", "gzip", "zstd", "xz", "bzip2", "lz4", "zip", "7z", "tar"}
 
 // String is the name of the compression; empty: it is none, or not known.
 func (k Kind) String() string { return kindWords[k] }
@@ -36,11 +37,13 @@ func (k Kind) String() string { return kindWords[k] }
 // IsReadable reports whether a file of this kind can be decompressed.
 func (k Kind) IsReadable() bool { return k == Gzip || k == Zstd }
 
-// IsForeign reports whether a file is compressed in a way that the agent cannot read.
+// IsForeign reports whether a file is compressed, or an archive, in a way that the agent cannot read.
 func (k Kind) IsForeign() bool { return k > Zstd }
 
-// beginning is how many bytes of a file KindOf needs.
-const beginning = 10
+// beginning is how many bytes of a file KindOf needs: tar has its word at the end of these.
+const beginning = tarAt + 5
+
+const tarAt = 257
 
 var (
 	gzipMagic = []byte{0x1f, 0x8b, 8}
@@ -61,11 +64,13 @@ func foreignKind(b string) Kind {
 		return Zip
 	case strings.HasPrefix(b, "7z\xbc\xaf\x27\x1c"):
 		return SevenZip
+	case len(b) >= beginning && b[tarAt:beginning] == "ustar" && strings.Contains(b[:tarAt], "\x00"): // its names end with NULs
+		return Tar
 	}
 	return Plain
 }
 
-// KindOf returns how a file is compressed, by its first ten bytes. A file of zstd may begin with a
+// KindOf returns how a file is compressed, by its first bytes, of which it needs 262. A file of zstd may begin with a
 // frame that holds no data. Unknown means that there are fewer bytes than gzip and zstd begin with, which
 // may be the beginning of a compressed file.
 func KindOf(b []byte) Kind {
@@ -113,10 +118,13 @@ func Reader(file io.Reader) (content io.Reader, done func(), err error) {
 	return r, func() {}, nil
 }
 
-// ForeignError says that a file is compressed in a way that the agent cannot read.
+// ForeignError says that a file is compressed, or an archive, in a way that the agent cannot read.
 type ForeignError struct{ Kind }
 
 func (e ForeignError) Error() string {
+	if e.Kind == Tar {
+		return "it is a tar archive, which the agent cannot read"
+	}
 	return "it is compressed with " + e.String() + ", which the agent cannot read"
 }
 

@@ -40,6 +40,9 @@ func TestKindOf(t *testing.T) {
 	f("PK\x05\x06\x00", Zip)
 	f("BZh9\x17rE8P\x90", Bzip2)
 	f("7z\xbc\xaf\x27\x1c\x00", SevenZip)
+	f("app.log"+strings.Repeat("\x00", 250)+"ustar  \x00", Tar)
+	f("app.log"+strings.Repeat("\x00", 250)+"usta", Plain)
+	f(strings.Repeat("x", 257)+"ustar is a word of tar", Plain)
 }
 
 func TestNames(t *testing.T) {

@@ -57,9 +57,13 @@ func Rival(input string) error {
 	return &problem{error: errors.New("input " + input + " reads it for the same route"), fix: "nothing is missing; to end this, narrow the paths of one of the two"}
 }
 
-// Foreign is for a file that is compressed in a way that the agent cannot read.
+// Foreign is for a file that is compressed, or an archive, in a way that the agent cannot read.
 func Foreign(how compressed.Kind) error {
-	return &problem{error: compressed.ForeignError{Kind: how}, fix: "compress it with gzip or zstd, unpack it beside, or " + leaveOut, unread: true}
+	fix := "compress it with gzip or zstd, unpack it beside, or " + leaveOut
+	if how == compressed.Tar {
+		fix = "unpack it beside, or " + leaveOut
+	}
+	return &problem{error: compressed.ForeignError{Kind: how}, fix: fix, unread: true}
 }
 
 // Quarantine is for a file with a record that quarantine does not take.
