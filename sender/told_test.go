@@ -133,3 +133,23 @@ func TestABatchThatIsTooLargeHasNoBadRecords(t *testing.T) {
 		}
 	})
 }
+
+// TestBadRecordsOfABatchThatIsTooLarge: bad records in a half of a batch that was too large are searched
+// for, and that is told once.
+func TestBadRecordsOfABatchThatIsTooLarge(t *testing.T) {
+	within(t, func(in *kusto.Ingest) kusto.Answer {
+		switch {
+		case len(in.Body) > 20_000:
+			return refusal(kusto.TooLarge, 413, "KustoRequestPayloadTooLargeException")
+		case strings.Contains(string(in.Body), "b"):
+			return refusal(kusto.BadData, 400, "BadRequest_InvalidBlob")
+		}
+		return ok(in)
+	}, roomy, func(w *world) {
+		w.s.Put(numbered("T", strings.Repeat("a", 31_999)+"b"))
+		w.untilEmpty()
+		if told := w.logs.String(); strings.Count(told, "too large") != 1 || strings.Count(told, "find the bad records") != 1 {
+			t.Errorf("told %s", told)
+		}
+	})
+}

@@ -388,9 +388,10 @@ func (m *Machine) divided(p *Payload, halves []*record.Payload) {
 	r.busy--
 	if p.search == nil && p.refusal != nil {
 		p.search = &search{}
-		if p.refusal.Verdict == kusto.BadData { // else it was too large, which SizeLearned tells
-			m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *p.refusal})
-		}
+	}
+	if p.refusal != nil && p.refusal.Verdict == kusto.BadData && !p.search.told { // else it was too large, which SizeLearned tells
+		p.search.told = true
+		m.emit(Notice{What: Searching, Cluster: r.cluster.name, Route: r.name, Batch: p.batch(), Answer: *p.refusal})
 	}
 	if p.uncertain { // it may be stored, and the halves are sent under ids of their own
 		m.emit(Notice{What: UnknownReplaced, Cluster: r.cluster.name, Route: r.name, Batch: p.batch()})

@@ -76,7 +76,10 @@ type trials struct {
 }
 
 // search counts the requests made to isolate the records at fault in one payload.
-type search struct{ requests int }
+type search struct {
+	requests int
+	told     bool // that it is for bad records: it may have begun with a payload that was too large
+}
 
 // fullRate is how many requests a search may make before it goes on with one
 // request at a time.
