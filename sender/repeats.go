@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -18,63 +19,100 @@ const (
 )
 
 // repeats logs what can happen with each request, so that it would fill the log: of one route the
-// first few at once, and all that follow within a minute in one line.
+// first few at once, and all that follow within a minute in one line. What happened on a route before
+// is logged before, whatever it was.
 type repeats struct {
-	mu  sync.Mutex
-	all map[repeated]*repeat
+	mu     sync.Mutex
+	routes map[record.Route]*minute
 }
 
-// repeated names what happens again and again on a route.
-type repeated struct {
-	what  string
-	route record.Route
+// minute is a minute in which something happened on a route that may happen again and again.
+type minute struct {
+	timer *time.Timer
+	all   []*repeat // what happened last is at the end
 }
 
-// repeat is a minute in which something happened on a route, and what is to be logged when it is over.
+// repeat is one of the things that happen on a route, and what is still to be logged of it.
 type repeat struct {
-	timer   *time.Timer
-	atOnce  int // were logged at once in this minute
+	what    string
+	atOnce  int  // were logged at once
+	more    bool // of it happened in this minute
 	batches int
 	records int
 	last    func(batches, records int) // logs them
 }
 
 // add logs with write what happened to a batch of so many records, or has it logged with what else
-// happens in the minute, if atOnce were logged at once in it already. write gets how many batches and
+// happens in the minute, if atOnce were logged at once already. write gets how many batches and
 // records the line is about; it is called with mu held.
 func (x *repeats) add(what string, r record.Route, atOnce, records int, write func(batches, records int)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	key := repeated{what, r}
-	f := x.all[key]
-	if f == nil {
-		f = &repeat{}
-		f.timer = time.AfterFunc(repeatEvery, func() { x.due(key, f) }) // stopped by flush
-		x.all[key] = f
+	m := x.routes[r]
+	if m == nil {
+		m = &minute{}
+		m.timer = time.AfterFunc(repeatEvery, func() { x.due(r, m) }) // stopped by flush
+		x.routes[r] = m
 	}
+	f := m.happens(what)
 	if f.atOnce < atOnce {
 		f.atOnce++
+		m.write()
 		write(1, records)
 		return
 	}
+	f.more, f.last = true, write
 	f.batches++
 	f.records += records
-	f.last = write
 }
 
-// due ends the minute of something on a route. If more happened in it than was logged at once, it logs
-// the rest, and another minute begins, in which nothing is logged at once.
-func (x *repeats) due(key repeated, f *repeat) {
+// happens returns the repeat of this name, as the one that happened last.
+func (m *minute) happens(what string) *repeat {
+	f := &repeat{what: what}
+	if i := slices.IndexFunc(m.all, func(f *repeat) bool { return f.what == what }); i >= 0 {
+		f = m.all[i]
+		m.all = slices.Delete(m.all, i, i+1)
+	}
+	m.all = append(m.all, f)
+	return f
+}
+
+// write logs what was not logged yet.
+func (m *minute) write() {
+	for _, f := range m.all {
+		if f.batches > 0 {
+			f.last(f.batches, f.records)
+			f.batches, f.records = 0, 0
+		}
+	}
+}
+
+// due ends the minute of a route and logs the rest of what happened in it. If there was more than was
+// logged at once, another minute begins, in which nothing of that kind is logged at once.
+func (x *repeats) due(r record.Route, m *minute) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch {
-	case x.all[key] != f: // flushed meanwhile
-	case f.batches == 0:
-		delete(x.all, key)
-	default:
-		f.last(f.batches, f.records)
-		f.batches, f.records = 0, 0
-		f.timer.Reset(repeatEvery)
+	if x.routes[r] != m { // flushed meanwhile
+		return
+	}
+	m.write()
+	m.all = slices.DeleteFunc(m.all, func(f *repeat) bool { return !f.more })
+	if len(m.all) == 0 {
+		delete(x.routes, r)
+		return
+	}
+	for _, f := range m.all {
+		f.more = false
+	}
+	m.timer.Reset(repeatEvery)
+}
+
+// tell logs what was not logged yet of a route.
+func (x *repeats) tell(r record.Route) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if m := x.routes[r]; m != nil {
+		m.write()
 	}
 }
 
@@ -82,12 +120,11 @@ func (x *repeats) due(key repeated, f *repeat) {
 func (x *repeats) flush() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, f := range x.all {
-		if f.timer.Stop(); f.batches > 0 {
-			f.last(f.batches, f.records)
-		}
+	for _, m := range x.routes {
+		m.timer.Stop()
+		m.write()
 	}
-	clear(x.all)
+	clear(x.routes)
 }
 
 // logRefused logs that records of a route are in quarantine since the service refused them. Each
@@ -111,7 +148,8 @@ func (s *Sender) logUpdatePolicy(d *record.Payload, ans *kusto.Answer) {
 }
 
 // logNotice writes a notice of the delivery machine to the log. Those that can come with each request
-// are told of one route a few times a minute, and then together.
+// are told of one route a few times a minute, and then together. The failures before a route is held are
+// told before that, since it sends nothing from then on.
 func (s *Sender) logNotice(n *delivery.Notice) {
 	var what string
 	var atOnce int
@@ -123,6 +161,9 @@ func (s *Sender) logNotice(n *delivery.Notice) {
 	case delivery.Searching:
 		what, atOnce = "searching", 1
 	default:
+		if n.What == delivery.RouteHeld {
+			s.repeats.tell(n.Route)
+		}
 		s.writeNotice(n, 1)
 		return
 	}

@@ -194,7 +194,7 @@ func New(o Options) *Sender {
 		rearm:   make(chan struct{}, 1),
 		onWay:   make(map[record.BatchID]bool),
 
-		repeats: repeats{all: make(map[repeated]*repeat)},
+		repeats: repeats{routes: make(map[record.Route]*minute)},
 	}
 	s.setClients(o.Clusters)
 	return s

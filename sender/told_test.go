@@ -153,3 +153,29 @@ func TestBadRecordsOfABatchThatIsTooLarge(t *testing.T) {
 		}
 	})
 }
+
+// TestFailuresAreToldBeforeTheirEnd: a failure that was not told at once is told before what ended the
+// failures: the recovery of the route, or that it is held.
+func TestFailuresAreToldBeforeTheirEnd(t *testing.T) {
+	held := refusal(kusto.Hold, 403, "Forbidden")
+	for end, answer := range map[string]func(in *kusto.Ingest) kusto.Answer{
+		"route recovered": ok,
+		"route is held":   func(*kusto.Ingest) kusto.Answer { return held },
+	} {
+		n := 0
+		within(t, nil, roomy, func(w *world) {
+			w.answer = func(in *kusto.Ingest) kusto.Answer {
+				if n++; n < 8 { // each failure is another one than the last, so that each is told
+					return refusal(kusto.Retry, 500+n%2*3, "ServiceUnavailable")
+				}
+				return answer(in)
+			}
+			w.s.Put(numbered("T", "ab"))
+			pass(10 * time.Minute)
+			told := w.logs.String()
+			if failed, ended := strings.LastIndex(told, "will retry"), strings.LastIndex(told, end); strings.Count(told, "will retry") != 6 || ended < failed {
+				t.Errorf("a failure is told after %q:\n%s", end, told)
+			}
+		})
+	}
+}
