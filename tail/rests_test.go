@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kusto-agent/tail/internal/tracker"
 )
 
 // deleted leaves a world whose file was deleted with much unread, since nothing is
@@ -85,6 +87,49 @@ func TestTurnUnderWayAtTheStop(t *testing.T) {
 		t.Errorf("%d bytes are counted as lost, want %d: those behind the %d records that arrived", n, lost, len(got))
 	}
 }
+
+// What is not read of a deleted file that was given up just before the stop counts as lost once.
+func TestGivenUpJustBeforeTheStop(t *testing.T) {
+	text := strings.Repeat("line\n", 20_000)
+	for name, give := range map[string]struct {
+		up   func(t *Tailer, r *reader)
+		lost func(read int64) int64
+	}{
+		"abandoned for its space": {(*Tailer).abandon, func(int64) int64 { return int64(len(text)) }},
+		"unwanted":                {(*Tailer).leave, func(read int64) int64 { return int64(len(text)) - read }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.start()
+			reads, ends := make(chan struct{}), make(chan struct{})
+			w.taker.set(func() {
+				w.taker.leasing = sync.OnceFunc(func() {
+					close(reads)
+					<-ends
+				})
+			})
+			must(t, os.WriteFile(w.path("a.log"), []byte(text), 0o600))
+			<-reads
+			must(t, os.Remove(w.path("a.log")))
+			w.tailer.locked(func() {
+				for _, r := range w.tailer.all() {
+					give.up(w.tailer, r)
+				}
+			})
+			w.stop()
+			w.await("the stop", func() bool { return w.tailer.turns.drained != nil })
+			close(ends)
+			<-w.stopped
+			read := int64(len(w.boxed.take("in")) * len("line\n"))
+			if n, lost := w.boxed.counter("abandoned"), give.lost(read); n != lost || read == 0 {
+				t.Errorf("%d bytes were read and %d are counted as lost, want %d", read, n, lost)
+			}
+		})
+	}
+}
+
+// leave has a reader leave its file, as a reload does whose input has other paths.
+func (t *Tailer) leave(r *reader) { t.apply(r, tracker.Wished{Wish: tracker.Leave}) }
 
 // A file that was moved where no pattern matches is read to its end, however often
 // the agent is restarted meanwhile.
