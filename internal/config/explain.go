@@ -55,17 +55,35 @@ func Explain(name string) (Topic, error) {
 	return topic, nil
 }
 
+// keyAt returns the key whose value is at a path such as inputs[2].start_at, also of one item of a
+// list; nil if there is none, as for a name that the user chose.
+func keyAt(path string) (found *key) {
+	path = withoutNames(path)
+	everything().all(func(k *key) {
+		if k.path == path {
+			found = k
+		}
+	})
+	return found
+}
+
+// withoutNames returns a path without the indexes of lists and the names of clusters:
+// clusters.NAME.url becomes clusters.url.
+func withoutNames(path string) string {
+	path = strings.Trim(index.ReplaceAllString(strings.TrimSpace(path), ""), ".")
+	if inCluster := strings.SplitN(path, ".", 3); len(inCluster) == 3 && inCluster[0] == "clusters" && inCluster[1] != "auth" {
+		path = "clusters." + inCluster[2]
+	}
+	return path
+}
+
 var index = regexp.MustCompile(`\[[^]]*\]`)
 
 // findKey returns the path of the key that a person means by name: the whole path, with or without
 // the indexes of lists and names of clusters, or its end if only one key ends so. "" stands for the
 // file as a whole. The error for an unknown or ambiguous name proposes others.
 func findKey(name string) (string, error) {
-	name = strings.Trim(index.ReplaceAllString(strings.TrimSpace(name), ""), ".")
-	// clusters.NAME.url becomes clusters.url.
-	if inCluster := strings.SplitN(name, ".", 3); len(inCluster) == 3 && inCluster[0] == "clusters" && inCluster[1] != "auth" {
-		name = "clusters." + inCluster[2]
-	}
+	name = withoutNames(name)
 	var paths, names []string
 	var ends []string // of which the name is the end
 	exact := ""

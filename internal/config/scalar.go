@@ -34,7 +34,7 @@ func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 		d.src.bad(path, "%s; want a single value", kindName(n))
 		return w, false
 	case isNull(n):
-		d.src.bad(path, "no value; give one, write \"\" for none, or leave the key out")
+		d.src.bad(path, "no value; %s", wantedAt(path))
 		return w, false
 	case len(n.Value) > maxWord:
 		d.src.bad(path, "longer than %d KiB; want a shorter value", maxWord>>10)
@@ -57,6 +57,21 @@ func (d *decoder) word(n *yaml.Node, path string) (w word, ok bool) {
 	}
 	d.src.places[path] = p
 	return w, true
+}
+
+// wantedAt returns what to write at a path that has no value: what its key takes, in words. "" is
+// advised only where it is text, as other values cannot be empty.
+func wantedAt(path string) string {
+	k := keyAt(path)
+	switch {
+	case k != nil && k.allowed != nil:
+		return "leave the key out, or write " + orList(k.allowed)
+	case k != nil && (k.typ.Kind() == reflect.Slice || k.typ.Kind() == reflect.Map):
+		return "give one, or leave it out"
+	case k != nil && (k.typ.Kind() != reflect.String || readsItself(k.typ)):
+		return "leave the key out, or write " + k.typeWords()
+	}
+	return "give one, write \"\" for none, or leave the key out"
 }
 
 // quote returns the value in quotes for a message about the key at path, or "this value" if it may
