@@ -12,6 +12,7 @@ import (
 
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // fallback serves a route that is no longer configured but has payloads left.
@@ -70,7 +71,7 @@ func (b *Batcher) lane(r record.Route) *lane {
 // that stored it. p is unchanged; the caller must release it.
 func (b *Batcher) Split(p *record.Payload) ([]*record.Payload, error) {
 	if p.Records < 2 {
-		return nil, fmt.Errorf("split batch %v: it has %d records", p.ID, p.Records)
+		return nil, fmt.Errorf("split batch %v: it has %s", p.ID, units.Counted(p.Records, "record"))
 	}
 	b.dividing.Lock()
 	defer b.dividing.Unlock()
@@ -195,7 +196,7 @@ func (w *walker) next() (Record, error) {
 	}
 	size := w.scan.Split(w.raw[w.at:], 1)
 	if size <= 0 {
-		return Record{}, fmt.Errorf("batch %v: body ends after %d of %d records", w.p.ID, w.n, w.p.Records)
+		return Record{}, fmt.Errorf("batch %v: body ends after %d of %s", w.p.ID, w.n, units.Counted(w.p.Records, "record"))
 	}
 	length, records := int64(size), 1
 	// Lens has a length in the file for each record; 0: the next record is of the same lines.

@@ -11,6 +11,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // Recovery is what Open found. The payloads that wait are told by Held.
@@ -198,7 +199,7 @@ func (r *recovery) short(g *segment) error {
 	}
 	g.damaged, r.out.Lost = true, true
 	r.out.Missing = append(r.out.Missing, missing...)
-	r.problem("spool segment %s: %d bytes are missing at its end, and %d payloads of %d records with them", g.name, x.End-g.size, gone, cut)
+	r.problem("spool segment %s: missing at its end: %s, and with them %s of %s", g.name, units.Counted(x.End-g.size, "byte"), units.Counted(gone, "payload"), units.Counted(cut, "record"))
 	return nil
 }
 
@@ -223,7 +224,7 @@ func (r *recovery) orphaned() error {
 		if err := passable(err); err != nil {
 			return err
 		}
-		r.problem("spool segment %s is gone or unreadable, and %d payloads with it", name, g.n)
+		r.problem("spool segment %s is gone or unreadable, and %s with it", name, units.Counted(g.n, "payload"))
 	}
 	return nil
 }
@@ -312,7 +313,7 @@ func (r *recovery) payload(g *segment, f *durable.Found) error {
 	p, spooled, err := decodeMeta(f.Meta)
 	if errors.Is(err, errMalformed) {
 		g.damaged, r.out.Lost = true, true
-		r.problem("spool segment %s: payload of %d records at offset %d: %v", g.name, f.Records, f.Offset, err)
+		r.problem("spool segment %s: payload of %s at offset %d: %v", g.name, units.Counted(f.Records, "record"), f.Offset, err)
 		return nil
 	}
 	if err != nil {
@@ -333,16 +334,16 @@ func (r *recovery) bad(g *segment, rep *durable.Report) {
 		end = max(end, b.Offset+b.Length)
 		if b.Torn {
 			r.out.Torn, r.doubted[g] = true, true
-			r.problem("spool segment %s: %d bytes of an unfinished write at offset %d left out", g.name, b.Length, b.Offset)
+			r.problem("spool segment %s: %s of an unfinished write at offset %d left out", g.name, units.Counted(b.Length, "byte"), b.Offset)
 			continue
 		}
 		torn = false
 		g.damaged, r.out.Lost = true, true
-		r.problem("spool segment %s: %d bytes damaged at offset %d", g.name, b.Length, b.Offset)
+		r.problem("spool segment %s: %s damaged at offset %d", g.name, units.Counted(b.Length, "byte"), b.Offset)
 	}
 	if rep.Lost > 0 && !torn { // if torn, they are the records of the unfinished write
 		g.damaged, r.out.Lost = true, true
-		r.problem("spool segment %s: %d records lost with them", g.name, rep.Lost)
+		r.problem("spool segment %s: %s lost with them", g.name, units.Counted(rep.Lost, "record"))
 	}
 	r.content[g] = min(end, g.size)
 }

@@ -24,6 +24,7 @@ import (
 	"kusto-agent/internal/pipeline"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // An agent changes what it keeps when a person asks it to, over its control socket or, of
@@ -86,7 +87,7 @@ func (a *Agent) RemoveSpooled(_ context.Context, r custody.RemoveSpooled) (*cust
 		out.Busy = append(out.Busy, id.String())
 	}
 	if err != nil && n > 0 {
-		err = fmt.Errorf("%d payloads with %d records were given up, and then: %w", n, records, err)
+		err = fmt.Errorf("after giving up %s with %s: %w", units.Counted(n, "payload"), units.Counted(records, "record"), err)
 	}
 	return out, err
 }
@@ -141,7 +142,7 @@ func (a *Agent) Replay(_ context.Context, r custody.Replay) (*custody.Replayed, 
 		})
 		if out.Payloads += n; err != nil {
 			a.restock()
-			return nil, fmt.Errorf("%d payloads were moved, and then: %w", out.Payloads, err)
+			return nil, fmt.Errorf("after moving %s: %w", units.Counted(out.Payloads, "payload"), err)
 		}
 	}
 	a.restock()
@@ -171,7 +172,7 @@ func (a *Agent) RemoveLines(ctx context.Context, r custody.RemoveLines) (*custod
 	if len(done) > 0 {
 		a.Log.Info("records were removed from quarantine by a command: they will not be sent", "records", len(done))
 		if err = errors.Join(err, a.journal.Sync()); err != nil {
-			err = fmt.Errorf("%d records were given up, and then: %w", len(done), err)
+			err = fmt.Errorf("after giving up %s: %w", units.Counted(len(done), "record"), err)
 		}
 	}
 	return &custody.Removed{Records: len(done)}, err

@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
 	"kusto-agent/internal/version"
 	"kusto-agent/sender"
 	"kusto-agent/tail"
@@ -41,7 +42,7 @@ func (a *Agent) brief() telemetry.Status {
 		s.Problems = append(s.Problems, record.Spell(path)+": "+record.Spell(why))
 	}
 	for cluster, n := range a.foreignSpool() {
-		s.Problems = append(s.Problems, fmt.Sprintf("spool: %d payloads wait for %s, which no input sends to; %s", n, cluster, replayFix(cluster)))
+		s.Problems = append(s.Problems, fmt.Sprintf("spool: it holds %s for %s, which no input sends to; %s", units.Counted(n, "payload"), cluster, replayFix(cluster)))
 	}
 	slices.Sort(s.Problems)
 	s.Watch.Error, s.Watch.Fix = a.tail.Watching()

@@ -57,7 +57,7 @@ func (r *run) watches() {
 		return // no inotify, or /proc cannot be read: the agent polls then, and logs it
 	case r.folders >= most:
 		want := max(2*r.folders, 65536)
-		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("%d folders are to be watched, and a user may watch %d: the rest is looked at now and then", r.folders, most),
+		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("folders to watch: %d, and a user may watch %d: the rest is looked at now and then", r.folders, most),
 			Fix: fmt.Sprintf("raise the limit, now and for the next boot\nsysctl -w fs.inotify.max_user_watches=%d\necho fs.inotify.max_user_watches=%d >/etc/sysctl.d/50-kusto-agent.conf", want, want)})
 	case instances > 0 && instances < 8:
 		r.add(Finding{ID: "limits.inotify", Severity: Warning, What: fmt.Sprintf("a user may have %d inotify instances only, and others may hold them", instances),

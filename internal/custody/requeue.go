@@ -15,6 +15,7 @@ import (
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // Store is the quarantine whose records are sent again.
@@ -278,7 +279,7 @@ func (q *requeue) answered(sent []quarantine.Entry, to record.Route, id record.B
 		q.out.Batches = append(q.out.Batches, batch)
 		q.Logger.Info("requeued records were accepted and have left quarantine", "batch", batch.ID, "database", to.Database, "table", to.Table, "records", len(sent))
 		if err := q.Store.Accepted(context.WithoutCancel(q.ctx), idsOf(sent)); err != nil {
-			return fmt.Errorf("batch %s of %d records was accepted, and is still in quarantine: %w; do not requeue these before the next start of the agent, which marks them", id, len(sent), err)
+			return fmt.Errorf("batch %s of %s was accepted, and is still in quarantine: %w; do not requeue these before the next start of the agent, which marks them", id, units.Counted(len(sent), "record"), err)
 		}
 		for i := range sent {
 			q.Accepted(&sent[i].Rejected)

@@ -25,6 +25,7 @@ import (
 	"kusto-agent/internal/exit"
 	"kusto-agent/internal/quarantine"
 	"kusto-agent/internal/telemetry"
+	"kusto-agent/internal/units"
 )
 
 // demoConfig is the configuration the demo runs on: the same keys, read the
@@ -291,8 +292,8 @@ func (d *Demo) report() error {
 		}
 	}
 	n := d.server.Totals()
-	fmt.Fprintf(d.Out, "\n%.1f MB were written at the pace of the demo into %d files, %d of them rotated away\n", float64(written.bytes)/1e6, int(written.rotations)+len(d.writers), written.rotations)
-	fmt.Fprintf(d.Out, "outage      %.1f s, in which %d rows were written; up to %d records were in the spool\n", d.outage.took.Seconds(), d.outage.written, d.outage.spooled)
+	fmt.Fprintf(d.Out, "\n%.1f MB were written at the pace of the demo into %s, %d of them rotated away\n", float64(written.bytes)/1e6, units.Counted(int(written.rotations)+len(d.writers), "file"), written.rotations)
+	fmt.Fprintf(d.Out, "outage      %.1f s, in which %s were written; up to %d records were in the spool\n", d.outage.took.Seconds(), units.Counted(d.outage.written, "row"), d.outage.spooled)
 	refused := int64(0)
 	err := quarantine.List(filepath.Join(d.dir, "state", "quarantine"), func(e quarantine.Entry) error {
 		refused++
@@ -318,9 +319,9 @@ func (d *Demo) audit() error {
 		return err
 	}
 	s := r.Sum()
-	fmt.Fprintf(d.Out, "audit       %s\n            of %d files, in %d batches\n", r.Headline(), s.Files, s.Accepted.Batches)
+	fmt.Fprintf(d.Out, "audit       %s\n            of %s, in %s\n", r.Headline(), units.Counted(s.Files, "file"), units.Counted(s.Accepted.Batches, "batch"))
 	if !r.OK || r.Whole && s.Accepted.Records != d.tally().rows { // in a long demo, the journal has only the end (not Whole)
-		return fmt.Errorf("the audit knows of %d records, %d were written", s.Accepted.Records, d.tally().rows)
+		return fmt.Errorf("the audit knows of %s, %d were written", units.Counted(s.Accepted.Records, "record"), d.tally().rows)
 	}
 	return nil
 }

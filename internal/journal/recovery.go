@@ -12,6 +12,7 @@ import (
 
 	"kusto-agent/internal/durable"
 	"kusto-agent/internal/record"
+	"kusto-agent/internal/units"
 )
 
 // Recovery is what Open found.
@@ -195,11 +196,11 @@ func (r *recovered) note(name string, p *replayed) {
 		for _, b := range p.report.Bad {
 			r.holes = r.holes || b.Offset+b.Length <= p.report.End // sound entries come after it
 			if b.Torn {
-				r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %d bytes of an unfinished write at offset %d dropped", name, b.Length, b.Offset))
+				r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %s of an unfinished write at offset %d dropped", name, units.Counted(b.Length, "byte"), b.Offset))
 				continue
 			}
 			damaged = true
-			r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %d bytes damaged at offset %d; the batches that ended there may be sent again", name, b.Length, b.Offset))
+			r.problems = append(r.problems, fmt.Sprintf("journal segment %s: %s damaged at offset %d; the batches that ended there may be sent again", name, units.Counted(b.Length, "byte"), b.Offset))
 		}
 	}
 	for _, err := range p.trouble {
@@ -260,7 +261,7 @@ func (r *recovered) nameDoubts() {
 	for i, name := range names {
 		f := r.state.files.get(nameOf(name))
 		if i == maxDoubts {
-			r.problems = append(r.problems, fmt.Sprintf("the machine stopped: the same holds for %d more files", len(names)-i))
+			r.problems = append(r.problems, fmt.Sprintf("the machine stopped: the same holds for %s", units.Counted(len(names)-i, "more file")))
 			return
 		}
 		r.problems = append(r.problems, fmt.Sprintf("the machine stopped: what was sent of file %s (%q) from offset %d in the last moments may be sent again", name, f.info.Info().Path, f.position))

@@ -207,7 +207,7 @@ func (p *Paper) note(format string, args ...any) {
 // they are printed.
 func (p *Paper) noteLeft(l rows.Left) {
 	if l.Rows > 0 {
-		p.note("%d of %d rows are not printed, for --max-rows %d", l.Rows, l.Of, p.Rows.MaxRows)
+		p.note("%d of %s are not printed, for --max-rows %d", l.Rows, units.Counted(l.Of, "row"), p.Rows.MaxRows)
 	}
 	if l.Columns > 0 {
 		p.note("%s to the right have no place on this terminal: --wide has whole lines, --format vertical a line a cell", units.Counted(l.Columns, "column"))

@@ -134,7 +134,7 @@ func (l *Records) Show(dir, id string) error {
 	}
 	switch {
 	case e.Redacted && len(e.Data) == 0:
-		fmt.Fprintf(l.Words, "redacted: its %d bytes are withheld, and are at offset %d of its file, %s\n", e.Length, e.Offset, telemetry.Printable(e.Path))
+		fmt.Fprintf(l.Words, "redacted: its content (%s) is withheld, and is at offset %d of its file, %s\n", units.Counted(e.Length, "byte"), e.Offset, telemetry.Printable(e.Path))
 	case e.Redacted:
 		fmt.Fprintln(l.Words, "redacted: this is the record as it was sent, not as it is in its file")
 	case e.Truncated:

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"kusto-agent/internal/units"
 )
 
 // Guard decides who is answered: who brings the token of Config.TokenFile, over TLS
@@ -153,7 +155,7 @@ func readToken(path string) (token string, err error) {
 	}
 	text = bytes.TrimRight(text, "\r\n")
 	if len(text) < leastToken || len(text) > mostToken {
-		return "", fmt.Errorf("the token in %s has %d bytes; want %d to %d", Printable(path), len(text), leastToken, mostToken)
+		return "", fmt.Errorf("the token in %s has %s; want %d to %d", Printable(path), units.Counted(len(text), "byte"), leastToken, mostToken)
 	}
 	if i := bytes.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
 		return "", fmt.Errorf("the token in %s has a sign at byte %d that no header can have; want ASCII letters, digits and signs", Printable(path), i)

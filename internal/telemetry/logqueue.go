@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/units"
 )
 
 const (
@@ -62,7 +63,7 @@ func NewQueuedLogger(cfg LogConfig, to *os.File, level slog.Leveler) (*slog.Logg
 
 // NewLogQueue returns a queue for lines of plain text. Close it when nobody writes any more.
 func NewLogQueue(to *os.File) *LogQueue {
-	return newLogQueue(to, func(dropped uint64) []byte { return fmt.Appendf(nil, "%d lines were dropped\n", dropped) })
+	return newLogQueue(to, func(dropped uint64) []byte { return fmt.Appendf(nil, "dropped %s\n", units.Counted(dropped, "line")) })
 }
 
 // newLogQueue returns a queue and starts the goroutine that writes its lines to to. notice returns

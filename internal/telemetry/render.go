@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"kusto-agent/internal/ledger"
+	"kusto-agent/internal/units"
 )
 
 // Terminal colours, as few as there are things to tell apart.
@@ -171,7 +172,7 @@ func (p *painter) files(s *Status) {
 	rest := len(s.Files) - renderedFiles
 	switch {
 	case rest > 0:
-		p.line("%s", p.paint(faint, fmt.Sprintf("and %d more files with no greater lag; to list all: kusto-agent files", rest)))
+		p.line("%s", p.paint(faint, "and "+units.Counted(rest, "more file")+" with no greater lag; to list all: kusto-agent files"))
 	case len(s.Files) > 0:
 		p.line("%s", p.paint(faint, "to list the files that are not read, with the reason: kusto-agent files"))
 	}

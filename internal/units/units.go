@@ -6,6 +6,7 @@ package units
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // KeyError says what is wrong with the value of one key of a room's Config.
@@ -44,10 +45,15 @@ func OneOf(key, value string, allowed ...string) error {
 	return &KeyError{Key: key, Problem: fmt.Sprintf("%q is not known here; want %s", value, list), Want: allowed}
 }
 
-// Counted returns a number with its noun, which gets an s unless n is 1: "1 record", "2 records".
-func Counted(n int, noun string) string {
-	if n != 1 {
+// Counted returns a number with its noun, which gets an s, or es after ch, unless n is 1: "1 record",
+// "2 records", "2 batches".
+func Counted[N int | int64 | uint64 | uint32](n N, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
-	return strconv.Itoa(n) + " " + noun
+	return strconv.FormatUint(uint64(n), 10) + " " + noun
 }

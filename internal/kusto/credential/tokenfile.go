@@ -19,6 +19,7 @@ import (
 
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/internal/reply"
+	"kusto-agent/internal/units"
 )
 
 // maxSecret bounds a file with a secret or a token in it, in bytes.
@@ -36,7 +37,7 @@ func readSecret(path, key string) (string, error) {
 		return "", unreadable(path, key, err)
 	case secret == "" || len(secret) > maxSecret:
 		return "", &kusto.Error{
-			Message: fmt.Sprintf("read %s: %s holds %d bytes, which is no secret", key, reply.QuoteName(path), len(data)),
+			Message: fmt.Sprintf("read %s: %s holds %s, which is no secret", key, reply.QuoteName(path), units.Counted(len(data), "byte")),
 			Hint:    "write the secret, and nothing else, into the file",
 		}
 	case strings.ContainsFunc(secret, unicode.IsControl):

@@ -10,6 +10,7 @@ import (
 
 	"kusto-agent/internal/kusto"
 	"kusto-agent/internal/kusto/internal/reply"
+	"kusto-agent/internal/units"
 )
 
 // Kinds of tables that tell of the request. Tables of a kind that is none of them,
@@ -490,7 +491,7 @@ func (p *parser) completion(f *frame) error {
 		return fmt.Errorf("%w: the end of a table without a header", errShape)
 	}
 	if n.told < f.count && p.fault == nil {
-		return fmt.Errorf("%w: a table has %d rows, and its end says %d", errShape, n.told, f.count)
+		return fmt.Errorf("%w: a table has %s, and its end says %d", errShape, units.Counted(n.told, "row"), f.count)
 	}
 	delete(p.tables, f.id)
 	return p.out.end(n)

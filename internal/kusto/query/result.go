@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"kusto-agent/internal/kusto/internal/reply"
+	"kusto-agent/internal/units"
 )
 
 // Column is a column of a result.
@@ -408,7 +409,7 @@ func (p *parser) rows(f func(row []json.RawMessage) error) error {
 // passes the row on as well.
 func (p *parser) handOn(n *turn, row []json.RawMessage) error {
 	if len(row) != len(n.t.Columns) {
-		return fmt.Errorf("%w: a row has %d cells, its table %d columns", errShape, len(row), len(n.t.Columns))
+		return fmt.Errorf("%w: a row has %s, its table %s", errShape, units.Counted(len(row), "cell"), units.Counted(len(n.t.Columns), "column"))
 	}
 	if e := rowFault(n.t, row, p.q); e != nil {
 		p.blame(e)

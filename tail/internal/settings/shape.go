@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
+	"kusto-agent/internal/units"
 )
 
 // NewPattern makes the pattern of parse: regex, with the types of its groups and the layout of its
@@ -145,7 +146,7 @@ func readKey(path string) (key []byte, err error) {
 		return nil, err
 	}
 	if key = bytes.TrimRight(key, "\r\n"); len(key) < rules.LeastKey {
-		return nil, fmt.Errorf("the key in %s has %d bytes; want at least %d", path, len(key), rules.LeastKey)
+		return nil, fmt.Errorf("the key in %s has %s; want at least %d", path, units.Counted(len(key), "byte"), rules.LeastKey)
 	}
 	return key, nil
 }
