@@ -29,7 +29,7 @@ func TestBadFiles(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no bad files: %v", err)
 	}
-	env := environ("WORD", "hunter2", "WORD_WITH_SLASH", "hunter2/x", "BRACES", "a{hunter2}b")
+	env := environ("NOTHING", "", "WORD", "hunter2", "WORD_WITH_SLASH", "hunter2/x", "BRACES", "a{hunter2}b")
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			text, err := os.ReadFile(file)

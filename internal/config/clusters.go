@@ -101,6 +101,10 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	if a.Method == "none" && !wire.IsLocal(cluster) {
 		l.main.bad(join(at, "method"), "none is for a cluster on this machine (localhost, 127.0.0.1); want a way to sign in, such as client_secret")
 	}
+	if a.Method == "client_secret" && known.ClientSecret+a.ClientSecretFile == "" && l.main.emptied(join(at, "client_secret")) != nil {
+		l.main.bad(join(at, "client_secret"), "missing; want the secret of the application in it")
+		known.ClientSecret = kusto.Mask // or its file would be reported as missing, too
+	}
 	l.complain(l.main, at, known.Validate())
 	return a
 }

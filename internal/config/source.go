@@ -74,7 +74,28 @@ func (s *source) bad(path, format string, args ...any) {
 		// What a variable holds may be a secret that was meant for another key.
 		message = strings.ReplaceAll(message, strconv.Quote(p.expanded), "the value of the variable")
 	}
+	if names := s.emptied(path); names != nil {
+		// Who reads the line sees a value there.
+		message = emptyWords(names) + "; " + strings.TrimPrefix(message, "missing; ")
+	}
 	s.badAt(p.line, p.col, path, message)
+}
+
+// emptied returns the names of the variables that a value is made of if it is empty, since they are;
+// nil for any other value.
+func (s *source) emptied(path string) []string {
+	if p := s.places[path]; p.expanded == "" {
+		return variablesIn(p.written)
+	}
+	return nil
+}
+
+// emptyWords says that variables, at least one, are empty.
+func emptyWords(names []string) string {
+	if len(names) == 1 {
+		return "variable " + names[0] + " is empty"
+	}
+	return "variables " + strings.Join(names, ", ") + " are empty"
 }
 
 // badAt reports a problem with the text at a line and a column, both from 1. path names the key;
