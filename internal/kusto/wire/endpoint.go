@@ -81,6 +81,9 @@ func CheckQueryEndpoint(rawURL string, allowUntrusted bool) error {
 // CheckQueryEndpoint. The error does not show a user or password in the URL.
 func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error) {
 	u, err := WebURL(rawURL)
+	if better := meantURL(rawURL); better != nil {
+		err = better
+	}
 	if err != nil {
 		if i := strings.LastIndexByte(rawURL, '@'); i >= 0 {
 			rawURL = "…" + rawURL[i:] // a password may stand before it
@@ -103,6 +106,54 @@ func CheckedURL(rawURL string, allowUntrusted, onlyAsked bool) (*url.URL, error)
 		return nil, fmt.Errorf("cluster %q: %w", rawURL, err)
 	}
 	return u, nil
+}
+
+// portals are the hosts of the web page of Azure Data Explorer, with the domain of the clusters that
+// its addresses name in short.
+var portals = map[string]string{
+	"dataexplorer.azure.com": ".kusto.windows.net",
+	"dataexplorer.azure.us":  ".kusto.usgovcloudapi.net",
+	"dataexplorer.azure.cn":  ".kusto.chinacloudapi.cn",
+}
+
+// meantURL returns an error with the URL to write instead of the address of the web page of Azure Data
+// Explorer, or of a URL without its scheme; nil for anything else. What is shown of the text is a host of
+// the service or of this machine: another text may be a secret that was meant for another key.
+func meantURL(raw string) error {
+	bare := !strings.Contains(raw, "://")
+	whole := raw
+	if bare {
+		whole = "https://" + raw
+	}
+	u, err := url.Parse(whole)
+	if err == nil && portals[HostOf(u)] != "" {
+		return errors.New("this is the address of the web page of Azure Data Explorer; use " + shownAt(u))
+	}
+	switch {
+	case !bare && (err != nil || u.Scheme == "https" || u.Scheme == "http"):
+		return nil
+	case raw == "" || bare && err != nil:
+		return nil // WebURL has words for it
+	case bare && u.User == nil && IsLoopback(HostOf(u)) && isPort(u.Port()):
+		return errors.New("the URL must begin with https://; use http://" + u.Host)
+	case bare && u.User == nil && plainHost(HostOf(u)) && isTrusted(HostOf(u)):
+		return errors.New("the URL must begin with https://; use https://" + strings.TrimPrefix(strings.ToLower(u.Host), "ingest-"))
+	}
+	return errors.New("the URL must begin with https://; write https://<cluster>.<region>.kusto.windows.net")
+}
+
+// shownAt returns the URL of the cluster that an address of the web page names, as in
+// /clusters/mycluster.westeurope/databases/mydatabase; words for it if it names none.
+func shownAt(u *url.URL) string {
+	_, name, _ := strings.Cut(u.Path, "/clusters/")
+	name, _, _ = strings.Cut(strings.TrimPrefix(strings.ToLower(name), "https://"), "/")
+	if !isTrusted(name) {
+		name += portals[HostOf(u)]
+	}
+	if !plainHost(name) || !isTrusted(name) {
+		return "the query URI of the cluster, such as https://<cluster>.<region>.kusto.windows.net"
+	}
+	return "https://" + strings.TrimPrefix(name, "ingest-")
 }
 
 // WebURL parses a URL to which a secret may be sent: https, or http to this machine, with a plain

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,35 @@ func TestCheckEndpoint(t *testing.T) {
 			t.Errorf("%s is sent a token", host)
 		}
 	}
+	const begin = "the URL must begin with https://; "
+	bad("c.westeurope.kusto.windows.net", false, begin+"use https://c.westeurope.kusto.windows.net")
+	bad("C.westeurope.kusto.windows.net:443/Logs", false, begin+"use https://c.westeurope.kusto.windows.net:443")
+	bad("ingest-c.westeurope.kusto.windows.net/", true, begin+"use https://c.westeurope.kusto.windows.net")
+	bad("localhost:8080", false, begin+"use http://localhost:8080")
+	bad("127.0.0.1:8080", false, "use http://127.0.0.1:8080")
+	bad("::1", false, "not a URL")
+	bad("mycluster.westeurope", false, begin+"write https://<cluster>.<region>")
+	bad("ftp://c.kusto.windows.net", false, begin+"write https://<cluster>.<region>")
+	for _, secret := range []string{"hunter2.hunter2.hunter2", "hunter2:hunter2@c.kusto.windows.net", "hunter2"} { // written into the wrong key
+		if err := errors.Unwrap(CheckEndpoint(secret, false)); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("the secret is in %v", err)
+		}
+	}
+	portal := func(url, want string) {
+		t.Helper()
+		bad(url, false, "the address of the web page of Azure Data Explorer; use "+want)
+		bad(url, true, "the address of the web page of Azure Data Explorer; use "+want)
+	}
+	portal("https://dataexplorer.azure.com/clusters/c.westeurope/databases/Logs", "https://c.westeurope.kusto.windows.net")
+	portal("https://dataexplorer.azure.com/clusters/c.westeurope/databases/Logs?query=H4sIAAAA", "https://c.westeurope.kusto.windows.net")
+	portal("https://DataExplorer.azure.com/clusters/Help/", "https://help.kusto.windows.net")
+	portal("https://dataexplorer.azure.com/clusters/abc.z9.kusto.fabric.microsoft.com/databases/x", "https://abc.z9.kusto.fabric.microsoft.com")
+	portal("https://dataexplorer.azure.com/clusters/https%3A%2F%2Fc.kusto.windows.net/databases/x", "https://c.kusto.windows.net")
+	portal("https://dataexplorer.azure.us/clusters/c.usgovvirginia", "https://c.usgovvirginia.kusto.usgovcloudapi.net")
+	portal("https://dataexplorer.azure.cn/clusters/c.chinaeast2", "https://c.chinaeast2.kusto.chinacloudapi.cn")
+	portal("https://dataexplorer.azure.com/connections", "the query URI of the cluster")
+	portal("https://dataexplorer.azure.com/clusters/%D0%B0", "the query URI of the cluster")
+	portal("dataexplorer.azure.com/clusters/c.westeurope", "https://c.westeurope.kusto.windows.net")
 	for _, url := range []string{
 		"", "c.kusto.windows.net", "ftp://c.kusto.windows.net", "https://", "https:///path", "https:c.kusto.windows.net", "https://c.kusto.windows.net@evil.com",
 		"https://user:pw@c.kusto.windows.net", "https://evil.com?.kusto.windows.net", "https://evil.com#.kusto.windows.net", "https://evil.com\\.kusto.windows.net",
