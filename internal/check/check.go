@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 
 	"kusto-agent/internal/config"
@@ -106,7 +107,21 @@ type run struct {
 
 func (r *run) add(f Finding) {
 	f.Step = r.step
+	f.Fix = withPackage(f.Fix)
 	r.found = append(r.found, f)
+}
+
+// withPackage returns what to do, with the name of the package of setfacl if one of the commands is that
+// and this machine has none, as small installations do not.
+func withPackage(fix string) string {
+	words, commands, _ := strings.Cut(fix, "\n")
+	if !strings.Contains(commands, "setfacl ") {
+		return fix
+	}
+	if _, err := exec.LookPath("setfacl"); err == nil {
+		return fix
+	}
+	return words + "; setfacl is not installed here: it is in the package acl\n" + commands
 }
 
 func (r *run) ok(id, input, where, format string, args ...any) {
