@@ -48,9 +48,10 @@ func (a *Agent) reloadNow(ctx context.Context) {
 	loaded, err := loadUntil(ctx, a.Path)
 	var next *config.Config
 	var diff config.Diff
+	var reread []string
 	if err == nil {
 		next, diff = config.Reload(a.config(), loaded)
-		err = a.change(ctx, next)
+		reread, err = a.change(ctx, next)
 	}
 	if err != nil && ctx.Err() != nil {
 		return
@@ -60,7 +61,7 @@ func (a *Agent) reloadNow(ctx context.Context) {
 		a.Log.Error("reload rejected: the configuration has errors, the current one stays in force", "err", err, "fix", "fix the file and send SIGHUP again")
 		return
 	}
-	a.tellReload(diff)
+	a.tellReload(diff, reread)
 }
 
 // loadUntil loads the configuration file at path, but returns the error of ctx as soon as ctx ends:
@@ -78,13 +79,14 @@ func loadUntil(ctx context.Context, path string) (*config.Config, error) {
 }
 
 // change applies a configuration to all parts of the running agent, from the sender back to the
-// tailer, so that new inputs find their routes. If it returns an error nothing has changed. That is
+// tailer, so that new inputs find their routes. It returns the keys of files whose content was read again
+// and is another, though the configuration may be the same. If it returns an error nothing has changed. That is
 // the error of ctx if ctx has ended when all files are read that the configuration names: the parts
 // may be closed by then, since a stop does not wait for a disk that does not answer.
-func (a *Agent) change(ctx context.Context, next *config.Config) error {
+func (a *Agent) change(ctx context.Context, next *config.Config) (reread []string, err error) {
 	services, err := a.makeServices(next)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	inputs, err := a.tail.Prepare(next.Tails(), next.Limits.OpenFiles)
 	if err == nil {
@@ -92,7 +94,7 @@ func (a *Agent) change(ctx context.Context, next *config.Config) error {
 	}
 	if err != nil {
 		services.discard()
-		return err
+		return nil, err
 	}
 	a.sender.Reload(next.Send, services.use())
 	a.takeOver(next)
@@ -106,7 +108,7 @@ func (a *Agent) change(ctx context.Context, next *config.Config) error {
 	a.batcher.SetMemory(int64(next.Limits.Memory))
 	a.batcher.SetRoutes(next.Routes())
 	a.tail.Apply(inputs)
-	return nil
+	return services.reread, nil
 }
 
 // takeOver makes cfg the configuration that the agent's methods use. The record counts and metrics
@@ -127,9 +129,10 @@ func (a *Agent) takeOver(cfg *config.Config) {
 // config is the configuration in force. It is not changed, but replaced.
 func (a *Agent) config() *config.Config { return a.inForce.Load() }
 
-// tellReload logs what a reload has changed, and the keys that need a restart.
-func (a *Agent) tellReload(d config.Diff) {
-	if d.IsEmpty() {
+// tellReload logs what a reload has changed, the keys of files (reread) whose content is another, and the
+// keys that need a restart.
+func (a *Agent) tellReload(d config.Diff, reread []string) {
+	if d.IsEmpty() && len(reread) == 0 {
 		a.Log.Info("configuration reloaded without changes")
 		return
 	}
@@ -139,7 +142,7 @@ func (a *Agent) tellReload(d config.Diff) {
 		names []string
 	}{
 		{"added", d.Added}, {"changed", d.Changed}, {"removed", d.Removed},
-		{"clusters", d.Clusters}, {"settings", d.Settings}, {"restart", d.Restart},
+		{"clusters", d.Clusters}, {"settings", d.Settings}, {"read_again", reread}, {"restart", d.Restart},
 	} {
 		if len(part.names) > 0 {
 			about = append(about, part.key, strings.Join(part.names, " "))

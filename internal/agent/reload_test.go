@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"syscall"
@@ -106,7 +108,7 @@ func TestReloadAfterTheEnd(t *testing.T) {
 	next := s.configuration()
 	ended, end := context.WithCancel(context.Background())
 	end()
-	if err := r.agent.change(ended, next); !errors.Is(err, context.Canceled) || r.agent.config() != was {
+	if _, err := r.agent.change(ended, next); !errors.Is(err, context.Canceled) || r.agent.config() != was {
 		t.Errorf("the reload returns %v; the configuration in force is the one from before: %v", err, r.agent.config() == was)
 	}
 }
@@ -122,6 +124,28 @@ func TestReloadOfRestartKeys(t *testing.T) {
 	if got := r.agent.status().Config.Restart; len(got) != 1 || got[0] != "spool.dir" {
 		t.Errorf("status names %q", got)
 	}
+	r.stop()
+}
+
+// TestReloadOfCertificates: authorities that are others in the same file are a change, and are told by
+// the key that names the file; the same ones are none.
+func TestReloadOfCertificates(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	authority := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	s := newSite(t)
+	s.write("logs/a.log", "one\n")
+	s.write("ca.pem", authority)
+	const text = textInput + "send: {tls: {ca_file: $DIR/ca.pem}}\n"
+	s.configure(text)
+	r := s.start(false)
+	s.rows("T", "one")
+	r.reload(text, unchanged)
+	s.append("ca.pem", authority)
+	r.reload(text, "read_again=send.tls.ca_file")
+	r.reload(text, unchanged)
+	r.told(2, unchanged)
 	r.stop()
 }
 

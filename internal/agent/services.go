@@ -17,6 +17,8 @@ type services struct {
 	*Agent
 	all   map[string]*endpoint.Endpoint // by URL
 	fresh []*endpoint.Endpoint          // those of them that were made for it
+
+	reread []string // keys of files whose content is another than that of the present clients
 }
 
 // makeServices returns clients for those clusters of cfg that inputs send to, or for which payloads
@@ -52,6 +54,9 @@ func (m *services) make(k endpoint.Key) error {
 	if was != nil && was.Key == k {
 		m.all[k.URL] = was
 		return nil
+	}
+	if was != nil && k.RenewsAuthorities(was.Key) {
+		m.reread = []string{"send.tls.ca_file"}
 	}
 	var shared *credential.Tokens
 	if was != nil && was.TokenKey == k.TokenKey {

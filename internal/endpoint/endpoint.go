@@ -44,6 +44,11 @@ type TokenKey struct {
 	queryOnly         bool   // nothing is ingested
 }
 
+// RenewsAuthorities reports whether the CA file of k has another content than it had for was.
+func (k Key) RenewsAuthorities(was Key) bool {
+	return k.ca == was.ca && k.authorities != was.authorities
+}
+
 // New returns the endpoint (client and tokens) of a cluster with the settings in k. If t is nil it
 // makes a source of tokens for the cluster. It makes no request.
 func New(k Key, t *credential.Tokens, log *slog.Logger) (*Endpoint, error) {
