@@ -1,9 +1,11 @@
 package check
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -43,6 +45,9 @@ func TestLeft(t *testing.T) {
 					t.Fatal(err)
 				}
 				got = append(got, name)
+				if folder := filepath.Dir(name); !strings.Contains(f.Fix, "["+folder+"/") {
+					t.Errorf("%s: the advice names another folder: %s", name, f.Fix)
+				}
 			}
 		}
 		if !slices.Equal(got, want) {
@@ -66,4 +71,41 @@ func TestLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	f("include: ['link/*']\n")
+
+	// Files of others that lie beside an included one, and what has no inputs.
+	put("conf.d/empty.yaml", "# inputs: [{paths: [/none/*.csv], table: E}]\n")
+	put("app/kusto.yaml", input("K"))
+	put("app/docker-compose.yml", "services: {}\n")
+	put("app/values.yaml", "inputs: {{ .Values.inputs }}\n")
+	put("app/agent.yaml", "cluster: http://127.0.0.1:1\ndatabase: D\n"+input("Another"))
+	f("include: ['conf.d/[ab].*', app/kusto.yaml]\n")
+	put("conf.d/whole.yml", "cluster: http://127.0.0.1:1\n"+input("Whole"))
+	put("conf.d/wrong.yml", "inputs: [\n")
+	f("include: ['conf.d/[ab].*', app/kusto.yaml]\n", "conf.d/whole.yml", "conf.d/wrong.yml")
+}
+
+// TestLeftInTheFolderOfTheMainFile: nothing is said of the folder of the main file, by whatever name it is
+// given: others than its inputs lie there.
+func TestLeftInTheFolderOfTheMainFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	input := "inputs: [{paths: [/none/*.csv], table: %s}]\n"
+	for name, text := range map[string]string{
+		"agent.yaml": "cluster: http://127.0.0.1:1\ndatabase: D\nauth: {method: none}\ninclude: [" + dir + "/a.yaml]\n",
+		"a.yaml":     fmt.Sprintf(input, "A"),
+		"b.yaml":     fmt.Sprintf(input, "B"),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Run(t.Context(), Options{Path: "agent.yaml", Env: os.LookupEnv, Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.ID == "config.left" || f.ID == "config" && f.Severity == Error {
+			t.Errorf("%+v", f)
+		}
+	}
 }
