@@ -105,6 +105,26 @@ func TestAs(t *testing.T) {
 	}
 }
 
+// TestBeforeTheFirstStart: the folders that systemd makes for the service are no mistake before they are
+// there, nor is what the agent makes in them; a folder beside them that the service may not make is one.
+func TestBeforeTheFirstStart(t *testing.T) {
+	s := Service{}
+	if os.Getuid() == 0 { // who may make folders in /var/lib
+		var err error
+		if s, err = FindService(t.Context(), "agent.yaml", "nobody"); err != nil {
+			t.Skip(err)
+		}
+	}
+	s.Unit = "kusto-agent@never started"
+	for dir, want := range map[string]Severity{s.StateDir(): OK, s.StateDir() + "/spool": OK, s.StateDir() + "er/spool": Error} {
+		r := &run{Options: Options{Service: s}}
+		r.writable("spool.dir", dir)
+		if len(r.found) != 1 || r.found[0].Severity != want {
+			t.Errorf("%s: %+v, want %s", dir, r.found, want)
+		}
+	}
+}
+
 // TestStopped: a run that is stopped says so.
 func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

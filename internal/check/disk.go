@@ -47,7 +47,7 @@ func (r *run) writable(key, dir string) {
 	switch {
 	case err == nil:
 		r.ok("state", "", dir, "%s %s", key, what)
-	case r.Service.Unit != "" && dir == r.Service.StateDir() && at != dir:
+	case r.Service.Unit != "" && inTree(dir, r.Service.StateDir()) && !inTree(at, r.Service.StateDir()):
 		r.ok("state", "", dir, "%s is not there yet; systemd makes it at the start", key)
 	case errors.Is(err, unix.ENOTDIR):
 		r.add(Finding{ID: "state", Severity: Error, Where: dir, What: key + " is no folder, or is below a file", Exit: exit.Config,
@@ -61,6 +61,9 @@ func (r *run) writable(key, dir string) {
 		r.add(f)
 	}
 }
+
+// inTree says whether path is folder, or lies below it.
+func inTree(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
 // mayKeep returns an error if the current user cannot keep files in a folder, as far as that shows
 // without creating one. Folders of the kernel, such as /proc, are an error too.
