@@ -85,9 +85,10 @@ func (a *Reshaper) Shape(r *record.Rejected, batch record.BatchID) ([]byte, erro
 // behind it.
 func copyOf(data []byte) []byte { return append(bytes.Clone(data), 0)[:len(data)] }
 
-// asItWas returns the bytes that the record r has in its file, or an error if they are to be sent as
-// JSON and one of their lines is not sound.
-func (a *Reshaper) asItWas(r *record.Rejected) (_ []byte, err error) {
+// asItWas returns the bytes that the record r has in its file. What is to be sent as JSON is checked: an
+// error says that one of its lines is not sound. It is returned without what the agent never sends, such
+// as a byte order mark, which would make it unsound in the middle of a request.
+func (a *Reshaper) asItWas(r *record.Rejected) (body []byte, err error) {
 	if r.Route.Format != record.JSON {
 		return bytes.Clone(r.Data), nil
 	}
@@ -96,12 +97,18 @@ func (a *Reshaper) asItWas(r *record.Rejected) (_ []byte, err error) {
 			return nil, err
 		}
 	}
-	for data, c := copyOf(r.Data), &a.chunk; len(data) > 0; data = data[c.Consumed:] {
-		if a.plain.Scan(data, r.Offset, true, 0, c); len(c.Rejected) > 0 {
+	c, offset := &a.chunk, r.Offset
+	for data := copyOf(r.Data); len(data) > 0; data = data[c.Consumed:] {
+		if a.plain.Scan(data, offset, true, 0, c); len(c.Rejected) > 0 {
 			return nil, fmt.Errorf("its input shapes it no more, and as JSON it is not sound: %s", c.Rejected[0].Message)
 		}
+		body = append(body, c.Body...)
+		offset += int64(c.Consumed)
 	}
-	return bytes.Clone(r.Data), nil
+	if len(body) == 0 {
+		return nil, errors.New("its input shapes it no more, and as JSON it is blank")
+	}
+	return body, nil
 }
 
 // scanner returns the scanner of an input, set up for the file of the record r and for the id of

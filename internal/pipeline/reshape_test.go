@@ -64,8 +64,10 @@ inputs:
 	f("wide", record.TXT, 2, "h\x00i\x00\n\x00", "hi\n")
 	f("short", record.TXT, 2, "123456\n", "error: rejected by max_record_size of its input: longer than 5 bytes")
 	f("csv", record.CSV, 8, "a\"b,c\n", "a\"b,c\n")
-	f("gone", record.JSON, 0, "{\"a\":1}\n\n{'b':2}", "{\"a\":1}\n\n{'b':2}")
+	f("gone", record.JSON, 0, "{\"a\":1}\n\n{'b':2}", "{\"a\":1}\n{'b':2}\n")
+	f("gone", record.JSON, 0, " \n", "error: its input shapes it no more, and as JSON it is blank")
 	f("gone", record.JSON, 0, "{\"a\":1}\nas it was\n", "error: its input shapes it no more, and as JSON it is not sound: column 1: unexpected 'a' where an object must begin")
+	f("gone", record.JSON, 0, "\ufeff{\"a\":1}\n", "{\"a\":1}\n") // it would be in the middle of a request
 	f("gone", record.CSV, 0, "as it was", "as it was")
 	f("plain", record.TXT, 0, "as it was", "as it was") // its input had another format then
 }
