@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 )
@@ -15,7 +16,7 @@ func (r *run) relative() {
 		case strings.HasPrefix(path, "~/"):
 			f.What = key + ": ~ is the name of a folder here, and not the home folder of a user"
 		case r.Service.Unit != "" && path != "" && !filepath.IsAbs(path):
-			f.What = key + ": a relative path, which is below the folder in which the agent is started; systemd starts the service in /"
+			f.What = key + ": a relative path, which is below the folder in which the agent is started; systemd starts the service in " + cmp.Or(r.Service.Folder, "/")
 		default:
 			return
 		}

@@ -1,8 +1,10 @@
 package check
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -15,9 +17,9 @@ func TestRelative(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f := func(unit string, want map[string]string) {
+	f := func(unit, folder string, want map[string]string) {
 		t.Helper()
-		found, err := Run(t.Context(), Options{Path: path, Env: os.LookupEnv, Offline: true, Service: Service{Unit: unit}})
+		found, err := Run(t.Context(), Options{Path: path, Env: os.LookupEnv, Offline: true, Service: Service{Unit: unit, Folder: folder}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,6 +30,9 @@ func TestRelative(t *testing.T) {
 					t.Errorf("%+v", f)
 				}
 				got[f.Where] = f.Input
+				if where := "systemd starts the service in " + cmp.Or(folder, "/"); !strings.HasSuffix(f.What, where) && f.Where != "~/*.csv" {
+					t.Errorf("%q does not say %q", f.What, where)
+				}
 			}
 		}
 		if len(got) != len(want) {
@@ -39,6 +44,7 @@ func TestRelative(t *testing.T) {
 			}
 		}
 	}
-	f("", map[string]string{"~/*.csv": "T"})
-	f("kusto-agent", map[string]string{"~/*.csv": "T", "logs/*.csv": "T", "state": "", "sp": ""})
+	f("", "", map[string]string{"~/*.csv": "T"})
+	f("kusto-agent", "", map[string]string{"~/*.csv": "T", "logs/*.csv": "T", "state": "", "sp": ""})
+	f("kusto-agent", "/srv/app", map[string]string{"~/*.csv": "T", "logs/*.csv": "T", "state": "", "sp": ""})
 }

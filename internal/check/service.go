@@ -27,6 +27,8 @@ type Service struct {
 	User  string // empty: whoever runs this
 	Files uint64 // descriptors the unit allows; 0: not known
 
+	Folder string // in which the unit starts the agent; empty: /
+
 	uid, gid int
 	groups   []int
 	readsAll bool // by a capability, whatever the mode of a file says
@@ -47,8 +49,8 @@ func FindService(ctx context.Context, path, name string) (Service, error) {
 	told := unitSettings(ctx, unit)
 	var extra []string
 	if told["LoadState"] == "loaded" {
-		s.Unit = unit
-		s.Files, _ = strconv.ParseUint(told["LimitNOFILE"], 10, 64) // the value infinity gives 0: no limit is known
+		s.Unit, s.Folder = unit, strings.TrimPrefix(told["WorkingDirectory"], "!") // !: it may be missing
+		s.Files, _ = strconv.ParseUint(told["LimitNOFILE"], 10, 64)                // the value infinity gives 0: no limit is known
 		extra = strings.Fields(told["SupplementaryGroups"])
 		s.readsAll = name == "" && strings.Contains(told["AmbientCapabilities"], "cap_dac_read_search")
 	}
@@ -79,7 +81,7 @@ func FindService(ctx context.Context, path, name string) (Service, error) {
 func unitSettings(ctx context.Context, unit string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, unitPatience)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "systemctl", "show", unit+".service", "-p", "LoadState,User,SupplementaryGroups,LimitNOFILE,AmbientCapabilities").Output()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", unit+".service", "-p", "LoadState,User,SupplementaryGroups,LimitNOFILE,AmbientCapabilities,WorkingDirectory").Output()
 	if err != nil {
 		return nil
 	}
