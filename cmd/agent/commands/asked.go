@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,10 @@ func (a *asked) folder() (string, error) {
 	return cfg.StateDir, nil
 }
 
+// closedAtOnce ends the error of net/http, which has no name there, for a connection that the other end
+// closes before the request is written.
+const closedAtOnce = "server closed idle connection"
+
 // askError turns err, an error of a request to the agent whose state_dir is dir, into one with an
 // exit code and with what to do: no agent runs, it ended meanwhile, the user may not connect, or there
 // is no such input. nil and an error that has an exit code stay as they are.
@@ -51,7 +56,8 @@ func askError(err error, dir string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOTDIR):
 		return exit.With(exit.Unreachable, fmt.Errorf(
 			"no agent answers in %s; start it, or name its state_dir with --state-dir (that of the systemd unit is /var/lib/kusto-agent)", telemetry.Printable(config.Absolute(dir))))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.HasSuffix(err.Error(), closedAtOnce):
 		return exit.With(exit.Unreachable, fmt.Errorf("%w; the agent ended before it answered: try again once it runs", err))
 	case errors.Is(err, fs.ErrPermission):
 		return exit.With(exit.Failed, fmt.Errorf("%w; run it with sudo, or as the agent's user: sudo -u kusto-agent kusto-agent …", err))
