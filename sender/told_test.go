@@ -179,3 +179,39 @@ func TestFailuresAreToldBeforeTheirEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLogEndsWithHowItIs: failures that are told later than they were come before the recovery that
+// followed them, also at the stop, so that the last line about a table says how it is.
+func TestTheLogEndsWithHowItIs(t *testing.T) {
+	failing := func(n int) kusto.Answer { // each is told, since it differs from the one before
+		if n%2 == 1 {
+			return refusal(kusto.Retry, 503, "ServiceUnavailable")
+		}
+		return refusal(kusto.Retry, 500, "InternalError")
+	}
+	for name, later := range map[string]time.Duration{"it runs on": 10 * time.Minute, "it is stopped": 0} {
+		t.Run(name, func(t *testing.T) {
+			within(t, nil, roomy, func(w *world) {
+				began, n := time.Now(), 0
+				w.answer = func(in *kusto.Ingest) kusto.Answer {
+					if n++; time.Since(began) < 20*time.Second {
+						return failing(n)
+					}
+					return ok(in)
+				}
+				w.s.Put(numbered("T", "ab"))
+				w.s.Put(numbered("T", "cd"))
+				w.untilEmpty()
+				pass(later)
+				w.s.Keep()
+				told := strings.Split(strings.TrimSpace(w.logs.String()), "\n")
+				if last := told[len(told)-1]; !strings.Contains(last, "route recovered") {
+					t.Errorf("the last line is %s", last)
+				}
+				if all := w.logs.String(); !strings.Contains(all, " times=") {
+					t.Errorf("no failure was told later:\n%s", all)
+				}
+			})
+		})
+	}
+}
