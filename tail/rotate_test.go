@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -343,4 +344,27 @@ func TestTinyCopy(t *testing.T) {
 	w.look()
 	w.decided()
 	w.expect("in", "and a line that was not read", "six")
+}
+
+// A copy of a file that was rotated, read to its end and let go is no file that was rotated after it: that it
+// holds nothing new is seen by the file, which has another name.
+func TestCopyOfALetGoFile(t *testing.T) {
+	w := newWorld(t)
+	w.in().RotateQuiet = 1
+	tailer := w.stepped()
+	w.appendTo("a.log", "one, and it is long\n")
+	tailer.scan()
+	tailer.turnAll()
+	w.rename("a.log", "a.log.1")
+	for tailer.files() > 0 { // a scan has to miss it twice
+		tailer.scan()
+		tailer.turnAll()
+	}
+	must(t, exec.Command("cp", w.path("a.log.1"), w.path("a.log.2")).Run())
+	tailer.scan()
+	tailer.turnAll()
+	w.taker.flush()
+	if got := w.boxed.take("in"); !slices.Equal(got, []string{"one, and it is long"}) {
+		t.Errorf("records are %q", got)
+	}
 }

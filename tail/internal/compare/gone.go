@@ -126,6 +126,12 @@ func (o *Original) MayBeCut(s *Sample) bool {
 	return err == nil && s.Born() < st.Mtime
 }
 
+// IsCopiedAs reports whether a file holds what was read of an original that was let go and has another name,
+// and no more.
+func (o *Original) IsCopiedAs(s *Sample) bool {
+	return o.Left.There && s.Size <= o.End() && o.Fits(s.File, s.Size)
+}
+
 // HeldAll reports whether all bytes of a file were read from the original. That only its
 // first bytes were proves nothing: most files of an application begin alike.
 func (o *Original) HeldAll(s *Sample) bool {
