@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/user"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"kusto-agent/internal/async"
+	"kusto-agent/internal/config"
+	"kusto-agent/internal/secretfile"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/version"
 	"kusto-agent/spool"
@@ -46,7 +51,7 @@ func (a *Agent) startTelemetry(running context.Context) {
 }
 
 // ready sets the state to running, reports it to systemd and logs it. It also warns of payloads in
-// the spool for clusters that no input sends to.
+// the spool for clusters that no input sends to, and of secrets that everyone can read.
 func (a *Agent) ready() {
 	a.setState(telemetry.Running)
 	a.started() // ends extendStart
@@ -54,7 +59,23 @@ func (a *Agent) ready() {
 	for cluster, n := range a.foreignSpool() {
 		a.Log.Warn("spool holds payloads for a cluster that no input sends to; they wait there", "cluster", cluster, "batches", n, "fix", replayFix(cluster))
 	}
+	for _, path := range a.Config.SecretFiles() {
+		path = config.Absolute(path)
+		if can := secretfile.Exposed(path, os.LookupEnv); can != "" {
+			a.Log.Warn("everyone on this machine can use a secret of the agent", "file", path, "why", can, "fix",
+				"let only the user of the agent read it: chgrp "+config.Quoted(agentGroup())+" "+config.Quoted(path)+" && chmod 640 "+config.Quoted(path))
+		}
+	}
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
+}
+
+// agentGroup returns the name of the group that this process has, or its number.
+func agentGroup() string {
+	id := strconv.Itoa(os.Getegid())
+	if g, err := user.LookupGroupId(id); err == nil {
+		return g.Name
+	}
+	return id
 }
 
 // stopping sets the state to stopping, reports it to systemd and logs it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,6 +126,28 @@ func TestReloadOfRestartKeys(t *testing.T) {
 		t.Errorf("status names %q", got)
 	}
 	r.stop()
+}
+
+// TestExposedSecret: a secret that everyone can read is logged at the start, and used.
+func TestExposedSecret(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("CREDENTIALS_DIRECTORY", "")
+	s := newSite(t)
+	s.must(os.Chmod(filepath.Dir(s.dir), 0o711)) // that of t.TempDir is its user's alone
+	s.write("logs/a.log", "one\n")
+	s.write("secret", "hunter2")
+	s.write("shut", "hunter2")
+	s.must(os.Chmod(s.path("secret"), 0o644))
+	s.must(os.Chmod(s.path("shut"), 0o640))
+	const signedIn = "{url: \"https://c.kusto.windows.net\", auth: {tenant: t, client_id: c, client_secret_file: $DIR/"
+	s.configure(textInput + "clusters:\n  open: " + signedIn + "secret}}\n  shut: " + signedIn + "shut}}\n")
+	r := s.start(false)
+	s.rows("T", "one")
+	r.stop()
+	const exposed = "level=WARN msg=\"everyone on this machine can use a secret"
+	if all := r.log.text(); strings.Count(all, exposed) != 1 || !strings.Contains(all, "file="+s.path("secret")+" ") || !strings.Contains(all, "chmod 640 "+s.path("secret")) {
+		t.Errorf("the log says %s", all)
+	}
 }
 
 // TestReloadOfCertificates: authorities that are others in the same file are a change, and are told by

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"kusto-agent/internal/config"
 	"kusto-agent/internal/exit"
+	"kusto-agent/internal/secretfile"
 	"kusto-agent/internal/telemetry"
 	"kusto-agent/internal/units"
 	"kusto-agent/tail"
@@ -53,19 +53,13 @@ func (r *run) files(context.Context) {
 }
 
 // handed adds findings on the configuration files and on the secret and certificate files that they
-// name: whether they exist and whether the service may read them. A file that only systemd has to
+// name: whether they exist, whether the service may read them, and whether everyone may read a secret. A file that only systemd has to
 // read, because it passes it on as a credential, need not be readable.
 func (r *run) handed() {
-	files := append([]string(nil), r.cfg.Files...)
-	for _, name := range slices.Sorted(maps.Keys(r.cfg.Clusters)) {
-		a := r.cfg.Clusters[name].Auth
-		for _, file := range a.Files() {
-			files = append(files, *file)
-		}
-	}
+	files := append(slices.Clone(r.cfg.Files), r.cfg.SecretFiles()...)
 	files = append(files, r.cfg.Send.TLS.CAFile)
 	if tel := r.cfg.Telemetry; tel.Listen != "" { // they are not read otherwise
-		files = append(files, tel.TokenFile, tel.TLS.CertificateFile, tel.TLS.KeyFile)
+		files = append(files, tel.TokenFile, tel.TLS.CertificateFile)
 	}
 	credentials, _ := r.Env("CREDENTIALS_DIRECTORY")
 	for _, path := range files {
@@ -98,6 +92,14 @@ func (r *run) handed() {
 			f.What = r.Service.name() + " may not read this file, which the configuration is or names"
 			f.Fix = "give " + r.Service.account() + " the right\n" + strings.Join(append(r.enter(filepath.Dir(path)), "setfacl -m u:"+r.Service.account()+":r "+config.Quoted(path)), "\n")
 			r.add(f)
+		}
+	}
+	for _, path := range r.cfg.SecretFiles() {
+		path = config.Absolute(path)
+		if can := secretfile.Exposed(path, r.Env); can != "" {
+			group := config.Quoted(r.Service.group())
+			r.add(Finding{ID: "files.exposed", Severity: Warning, Where: path, What: "this file holds a secret, and " + can,
+				Fix: "let only the service read it\nchgrp " + group + " " + config.Quoted(path) + "\nchmod 640 " + config.Quoted(path)})
 		}
 	}
 	r.guard()

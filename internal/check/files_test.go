@@ -91,6 +91,16 @@ func TestNamedFiles(t *testing.T) {
 			t.Errorf("%s: found %+v", text, found)
 		}
 	}
+	const openToAll = "can read it (mode 0644)"
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // that of t.TempDir is its user's alone
+		t.Fatal(err)
+	}
+	f(far+"auth: {tenant: t, client_id: c, client_secret_file: ./open.token}", Warning, 0, openToAll, dir+"/open.token")
+	f(far+"auth: {method: token_file, token_file: ./open.token}", Warning, 0, openToAll, dir+"/open.token")
+	f(far+"auth: {method: workload_identity, tenant: t, client_id: c, federated_token_file: ./open.token}", Warning, 0, openToAll, dir+"/open.token")
+	if found := check(far+"auth: {tenant: t, client_id: c, client_secret_file: open.token}", "CREDENTIALS_DIRECTORY", dir); len(found) > 0 {
+		t.Errorf("a credential of systemd: found %+v", found)
+	}
 	well(telemetryOn + "token_file: ./good.token}")
 	well(local + "telemetry: {listen: '', token_file: ./open.token}")
 	well(local + "telemetry: {listen: '', token_file: ./none}")

@@ -109,6 +109,27 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	return a
 }
 
+// SecretFiles returns the files with the secrets that the agent uses, each once: those to sign in with,
+// and the key of the telemetry endpoint. Those that the agent refuses to use if everyone may read
+// them, telemetry.token_file and redact_key_file, are not among them.
+func (c *Config) SecretFiles() (files []string) {
+	add := func(file string) {
+		if file != "" && !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Clusters)) {
+		a := c.Clusters[name].Auth
+		for _, file := range a.Files() {
+			add(*file)
+		}
+	}
+	if c.Telemetry.Listen != "" { // it is not read otherwise
+		add(c.Telemetry.TLS.KeyFile)
+	}
+	return files
+}
+
 // credential returns the full path of a file with a secret; "" for "". A name without a folder is
 // looked for in systemd's credentials folder, if there is one, otherwise beside the main file.
 func (l *loader) credential(file string) string {

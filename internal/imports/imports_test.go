@@ -67,6 +67,7 @@ var rules = map[string][]string{
 	"internal/nest":       {},
 	"internal/rules":      {},
 	"internal/script":     {},
+	"internal/secretfile": {},
 	"internal/statedir":   {},
 	"internal/systemd":    {},
 	"internal/units":      {},
@@ -106,7 +107,7 @@ var free = []string{"internal/e2e", "internal/imports", "internal/simulation", "
 // alone are rooms that know none of the others, not even common: the lowest, and the one
 // that judges the rest.
 var alone = []string{
-	"internal/record", "emulator", "emulator/internal/kql", "emulator/internal/mgmt", "internal/async", "internal/durable", "internal/exit", "internal/footprint", "internal/hangup", "internal/jsontext", "internal/logzip", "internal/script",
+	"internal/record", "emulator", "emulator/internal/kql", "emulator/internal/mgmt", "internal/async", "internal/durable", "internal/exit", "internal/footprint", "internal/hangup", "internal/jsontext", "internal/logzip", "internal/script", "internal/secretfile",
 	"internal/units", "internal/version",
 }
 

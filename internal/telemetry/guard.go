@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"kusto-agent/internal/secretfile"
 	"kusto-agent/internal/units"
 )
 
@@ -146,7 +147,7 @@ func readToken(path string) (token string, err error) {
 		return "", err
 	case !st.Mode().IsRegular():
 		return "", fmt.Errorf("%s is no file; want a plain file with the token in it", Printable(path))
-	case st.Mode().Perm()&0o007 != 0:
+	case secretfile.IsOpen(st.Mode()):
 		return "", fmt.Errorf("%s can be read or written by everyone (mode %04o); run: chmod o= FILE", Printable(path), st.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, mostToken+1))

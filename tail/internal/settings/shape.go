@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/rules"
+	"kusto-agent/internal/secretfile"
 	"kusto-agent/internal/units"
 )
 
@@ -137,7 +138,7 @@ func readKey(path string) (key []byte, err error) {
 		return nil, err
 	case !st.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no file", path)
-	case st.Mode().Perm()&0o007 != 0:
+	case secretfile.IsOpen(st.Mode()):
 		return nil, fmt.Errorf("%s can be read or written by everyone (mode %04o), so that hashes hide nothing; run: chmod o= FILE", path, st.Mode().Perm())
 	case st.Size() > mostKey:
 		return nil, fmt.Errorf("%s is no key: it has %d bytes", path, st.Size())
