@@ -52,7 +52,8 @@ type Watcher struct {
 	news   chan struct{} // a name above a folder has changed
 	every  atomic.Int64  // ns; set by SetPause
 
-	heard []Event // not told yet; of the goroutine of Loop
+	heard []Event     // not told yet; of the goroutine of Loop
+	deaf  atomic.Bool // the goroutine of Loop updates the watches, and hears nothing meanwhile
 
 	now atomic.Pointer[view] // never nil; replaced only by publish
 
@@ -104,10 +105,11 @@ func (w *Watcher) Close() {
 }
 
 // Covers reports whether events report changes of the file at a path. It never waits: while the
-// watches are being updated, it returns true only for folders that were watched before.
+// watches are being updated, it returns true only for folders that were watched before, and for none
+// if nobody hears events until that is done.
 func (w *Watcher) Covers(path string) bool {
 	v := w.now.Load()
-	return v.lost.IsZero() && v.isOn(filepath.Dir(path))
+	return v.lost.IsZero() && v.isOn(filepath.Dir(path)) && !w.deaf.Load()
 }
 
 // Healthy reports whether events report every new name. A folder may have no watch for other reasons
@@ -298,6 +300,7 @@ func (w *Watcher) refresh(dir string, gone bool) {
 	if dir != "" && !w.now.Load().wanted[dir] {
 		return
 	}
+	defer w.deafen()()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := *w.now.Load()
@@ -314,12 +317,22 @@ func (w *Watcher) refresh(dir string, gone bool) {
 // overflow notes that the kernel has dropped events: files are polled until no event was
 // lost for a while.
 func (w *Watcher) overflow(err error) {
+	defer w.deafen()()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := *w.now.Load()
 	v.lost = time.Now()
 	v.ill = cmp.Or(v.ill, &illness{"file events were lost, checking all files and polling for a while", "nothing, no record is lost; if this happens again, raise fs.inotify.max_queued_events", err})
 	w.publish(v)
+}
+
+// deafen tells what was heard, before the goroutine of Loop waits for others who change the watches, or
+// looks at folders itself: either takes long where a file system does not answer. Until end is called
+// files are polled.
+func (w *Watcher) deafen() (end func()) {
+	w.deaf.Store(true)
+	w.tell()
+	return func() { w.deaf.Store(false) }
 }
 
 // Loop passes events to the listener until ctx ends. After a write it rests for a moment, so that

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,6 +261,31 @@ func TestDuringUpdate(t *testing.T) {
 	covered("after", true, false, true)
 	if !w.Healthy() {
 		t.Error("not all folders are watched")
+	}
+}
+
+// TestWhileNobodyHears: what was heard is told before the goroutine that hears waits for an update of the
+// watches, and no file is covered until it hears again.
+func TestWhileNobodyHears(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, app := filepath.Join(dir, "a.log"), filepath.Join(dir, "app")
+	w, e := listen(t, dir, app)
+	if !w.Covers(file) {
+		t.Fatal("a file in a watched folder is not covered")
+	}
+	w.mu.Lock()
+	unlock := sync.OnceFunc(w.mu.Unlock)
+	defer unlock()
+	must(t, os.Mkdir(app, 0o755))
+	e.await(t, "appeared "+app)
+	if w.Covers(file) {
+		t.Error("a file is covered though nobody hears of it")
+	}
+	unlock()
+	e.await(t, "changed")
+	if !w.Covers(file) || !w.Covers(filepath.Join(app, "a.log")) {
+		t.Error("a file is not covered after the update")
 	}
 }
 
