@@ -108,7 +108,8 @@ func TestGivenUpJustBeforeTheStop(t *testing.T) {
 					<-ends
 				})
 			})
-			must(t, os.WriteFile(w.path("a.log"), []byte(text), 0o600))
+			must(t, os.WriteFile(w.path("a.tmp"), []byte(text), 0o600))
+			w.rename("a.tmp", "a.log") // it is first seen with all that it has
 			<-reads
 			must(t, os.Remove(w.path("a.log")))
 			w.tailer.locked(func() {
