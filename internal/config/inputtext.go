@@ -3,7 +3,7 @@ package config
 // inputTexts are the texts of the keys of an input.
 var inputTexts = map[string]keyText{
 	"inputs":         {about: "What is read, and where it goes: a list, one item for each set of files of one kind and one table.", without: "none; needed, here or in an included file", example: "[{paths: [/srv/app/*.json], table: App, mapping: App_json}]"},
-	"inputs.name":    {about: "The name of the input in metrics, logs, state and commands. Each has a name of its own; positions are kept by it.", without: "the table", example: "app"},
+	"inputs.name":    {about: "The name of the input in metrics, logs, state and commands. Each has a name of its own; positions are kept by it, so that under another name the files are read anew.", without: "the table", example: "app"},
 	"inputs.paths":   {about: "Patterns of the files to read. ** matches folders. A relative one is below the folder in which the agent is started, which is / for the service, and ~ is no home folder.", without: "none; needed", example: "[/srv/app/*.json, '/srv/**/events.json']"},
 	"inputs.exclude": {about: "Patterns of files that are not read though paths matches them. One without a slash is for the last name of the path alone.", without: "none", example: `["*.tmp"]`},
 
