@@ -73,6 +73,8 @@ func TestCounted(t *testing.T) {
 	f(Counted(0, "record"), "0 records")
 	f(Counted(1, "record"), "1 record")
 	f(Counted(2, "record"), "2 records")
+	f(Counted(-2, "record"), "-2 records")
+	f(Counted(uint64(1<<63), "byte"), "9223372036854775808 bytes")
 	f(Counted(1, "batch"), "1 batch")
 	f(Counted(2, "batch"), "2 batches")
 }

@@ -5,7 +5,6 @@ package units
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -55,5 +54,5 @@ func Counted[N int | int64 | uint64 | uint32](n N, noun string) string {
 	default:
 		noun += "s"
 	}
-	return strconv.FormatUint(uint64(n), 10) + " " + noun
+	return fmt.Sprint(n, " ", noun)
 }
