@@ -43,7 +43,10 @@ func (k Kind) IsForeign() bool { return k > Zstd }
 // beginning is how many bytes of a file KindOf needs: tar has its word at the end of these.
 const beginning = tarAt + 5
 
-const tarAt = 257
+const (
+	tarAt        = 257
+	longestMagic = 10 // of what foreignKind knows
+)
 
 var (
 	gzipMagic = []byte{0x1f, 0x8b, 8}
@@ -64,15 +67,18 @@ func foreignKind(b string) Kind {
 		return Zip
 	case strings.HasPrefix(b, "7z\xbc\xaf\x27\x1c"):
 		return SevenZip
-	case len(b) >= beginning && b[tarAt:beginning] == "ustar" && strings.Contains(b[:tarAt], "\x00"): // its names end with NULs
-		return Tar
 	}
 	return Plain
 }
 
-// KindOf returns how a file is compressed, by its first bytes, of which it needs 262. A file of zstd may begin with a
-// frame that holds no data. Unknown means that there are fewer bytes than gzip and zstd begin with, which
-// may be the beginning of a compressed file.
+// isTar reports whether a file is an archive of tar, whose names end with NULs.
+func isTar(b []byte) bool {
+	return len(b) >= beginning && string(b[tarAt:beginning]) == "ustar" && bytes.IndexByte(b[:tarAt], 0) >= 0
+}
+
+// KindOf returns how a file is compressed, by its first bytes, of which it needs 262. A file of zstd may
+// begin with a frame that holds no data. Unknown means that there are fewer bytes than gzip and zstd begin
+// with, which may be the beginning of a compressed file.
 func KindOf(b []byte) Kind {
 	begins := func(magic []byte) bool { return bytes.HasPrefix(magic, b[:min(len(b), len(magic))]) }
 	skips := len(b) > 0 && b[0]>>4 == 5 && bytes.HasPrefix(skipMagic, b[1:min(len(b), 4)])
@@ -83,8 +89,10 @@ func KindOf(b []byte) Kind {
 		return Zstd
 	case skips, begins(gzipMagic), begins(zstdMagic):
 		return Unknown
+	case isTar(b):
+		return Tar
 	}
-	return foreignKind(string(b))
+	return foreignKind(string(b[:min(len(b), longestMagic)]))
 }
 
 // KindAt returns how an open file is compressed, and how many bytes that was told from. The error is one
