@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
-	"strconv"
 	"sync"
 	"time"
 
@@ -63,19 +61,10 @@ func (a *Agent) ready() {
 		path = config.Absolute(path)
 		if can := secretfile.Exposed(path, os.LookupEnv); can != "" {
 			a.Log.Warn("everyone on this machine can use a secret of the agent", "file", path, "why", can, "fix",
-				"let only the user of the agent read it: chgrp "+config.Quoted(agentGroup())+" "+config.Quoted(path)+" && chmod 640 "+config.Quoted(path))
+				"let only the user of the agent read it: chgrp "+config.Quoted(secretfile.Group(os.Getegid()))+" "+config.Quoted(path)+" && chmod 640 "+config.Quoted(path))
 		}
 	}
 	a.Log.Info("agent is running", "version", version.Text(), "inputs", len(a.Config.Inputs), "state_dir", a.Config.StateDir)
-}
-
-// agentGroup returns the name of the group that this process has, or its number.
-func agentGroup() string {
-	id := strconv.Itoa(os.Getegid())
-	if g, err := user.LookupGroupId(id); err == nil {
-		return g.Name
-	}
-	return id
 }
 
 // stopping sets the state to stopping, reports it to systemd and logs it.

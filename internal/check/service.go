@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/secretfile"
 )
 
 // Service is who runs the agent on this machine.
@@ -153,10 +154,7 @@ func (s Service) group() string {
 	if s.assumed() || s.other() {
 		gid = s.gid
 	}
-	if g, err := user.LookupGroupId(strconv.Itoa(gid)); err == nil {
-		return g.Name
-	}
-	return strconv.Itoa(gid)
+	return secretfile.Group(gid)
 }
 
 // assumed says that files can be looked at as the user of the service, who is

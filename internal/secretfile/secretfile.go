@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +50,15 @@ func Exposed(path string, env func(string) (string, bool)) string {
 		can = "write"
 	}
 	return fmt.Sprintf("everyone on this machine can %s it (mode %04o)", can, st.Mode().Perm())
+}
+
+// Group returns the name of a group, or its number if it has none, for a command that lets it read a file.
+func Group(gid int) string {
+	id := strconv.Itoa(gid)
+	if g, err := user.LookupGroupId(id); err == nil {
+		return g.Name
+	}
+	return id
 }
 
 // isMounted reports whether a path without links is where container runtimes mount secrets: below
