@@ -19,6 +19,7 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/tracker"
 )
 
 func dockerLine(stream, text string) string {
@@ -201,7 +202,7 @@ func TestLentMessageGoesOn(t *testing.T) {
 	w.appendTo("a.log", criLine("stdout", "P", "c"))
 	w.await("a loan", func() bool {
 		for _, r := range w.tailer.all() {
-			if r.carry != nil {
+			if r.life.Wait() == tracker.ForSuccessor {
 				return true
 			}
 		}
@@ -225,7 +226,7 @@ func TestLentMessageOfAClosedFileGoesOn(t *testing.T) {
 	w.appendTo("a.log", criLine("stdout", "P", "c"))
 	w.look()
 	w.await("a loan of a closed file", func() bool {
-		return slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.carry != nil && r.carry.from.f == nil })
+		return slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.life.Wait() == tracker.ForSuccessor && r.f == nil })
 	})
 	w.taker.set(func() { w.taker.leasing = sync.OnceFunc(func() { w.appendTo("a.log.1", criLine("stdout", "F", "b")) }) })
 	w.appendTo("a.log", criLine("stdout", "F", "d"))

@@ -192,7 +192,7 @@ func (w *worker) adapt(r *reader) {
 	}
 	if s := r.stream; s != nil && !r.in.Carries() { // by the new settings its messages do not go on in the next file
 		w.t.leaveStream(r)
-		w.t.endTurn(s, r, tracker.Idle)
+		w.t.endTurn(s, r, &report{next: tracker.Idle})
 	}
 	r.owed.Store(false) // the room it waits for may be that of another route
 	r.ForgetRecord()

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"io"
+	"sync/atomic"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -19,9 +20,9 @@ type contents struct {
 	head record.Head // of what is in it
 	end  record.Mark // of its size; 0: not known
 
-	reached int64     // offset of its reader when it was last seen to move
-	moved   time.Time // when that was; guarded by Tailer.mu, as waits
-	waits   bool      // it is to ask again for a place to unpack in, at a time
+	reached int64       // offset of its reader when it was last seen to move
+	moved   time.Time   // when that was; guarded by Tailer.mu
+	waits   atomic.Bool // it is to ask again for a place to unpack in, at a time
 }
 
 // src returns the content of the reader's file, decompressed if the file is compressed.
@@ -50,7 +51,7 @@ func (c *contents) isOf(st inode.Status) bool {
 // giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.
 func (w *worker) giveUpRest(r *reader) (tracker.Outcome, error) {
-	w.t.lose(r.file, w.pathOf(r), r.Offset(), r.size-r.Offset(), "last record of a compressed file is cut off, it is not sent")
+	w.t.lose(r.file, w.job.path, r.Offset(), r.size-r.Offset(), "last record of a compressed file is cut off, it is not sent")
 	r.z.EndAt(r.Offset())
 	r.z.end = r.Mark()
 	r.size, r.high, r.highest = r.Offset(), r.Offset(), r.Offset()
@@ -91,13 +92,10 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 	if from != nil {
 		from.z.Free()
 	}
-	if z := r.z; !may && !z.waits {
-		z.waits = true
+	if z := r.z; !may && !z.waits.Swap(true) {
 		time.AfterFunc(stalledAfter, func() {
-			t.locked(func() {
-				z.waits = false
-				t.readyLocked(r)
-			})
+			z.waits.Store(false)
+			t.ready(r)
 		})
 	}
 	return may

@@ -152,20 +152,21 @@ func (w *worker) register(r *reader) error {
 	case is:
 		head = r.info.Head // the file was rewritten: the old head is kept, for this is noticed by it
 	}
-	real := r.info.Real // the path with links resolved, if it is in another folder
-	if of := w.jobFor(r); !of.life.IsOutside() && of.path != r.info.Path {
-		real = finder.Elsewhere(finder.Leads(of.path), of.path)
+	of := &w.job
+	if r != of.r {
+		of = &w.before
 	}
-	r.info.Head, r.info.Size, r.info.Real = head, r.size, real
+	if !of.life.IsOutside() && of.path != r.info.Path {
+		r.info.Path, r.info.Real = of.path, finder.Elsewhere(finder.Leads(of.path), of.path)
+	}
+	r.info.Head, r.info.Size = head, r.size
 	r.headed = fingerprint.HeadLen(r.size)
-	w.t.mu.Lock()
-	if !r.life.IsOutside() {
-		r.info.Path = r.path()
-	}
-	r.in.describe(r.k, r.info)
-	facts := r.k.info
-	w.t.mu.Unlock()
 	r.registered = true
-	w.t.remember(r.file, facts)
+	w.t.remember(r.file, r.info.Facts())
+	if r == w.job.r {
+		w.report.registered = true
+	} else {
+		w.report.others = append(w.report.others, r)
+	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (t *Tailer) shut(r *reader) {
 // to its end, and the turn has nothing else to do, so that it need not be opened.
 func (w *worker) isUnchanged(r *reader) bool {
 	path, life := w.job.path, w.job.life
-	wanted := life.IsGone() || life.IsDeleted() || w.job.moved || life.IsDraining()
+	wanted := life.IsGone() || life.IsDeleted() || w.report.moved || life.IsDraining()
 	if wanted || w.t.o.Once || r.Offset() != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
 		return false
 	}

@@ -55,7 +55,7 @@ func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
 // when it did not grow for rotate_quiet and all its records are safe.
 func (w *worker) atEnd(r *reader) tracker.Outcome {
 	t := w.t
-	if t.awaitsNext(r) {
+	if w.awaitsNext(r) {
 		return t.waitForFile()
 	}
 	switch {
@@ -77,7 +77,7 @@ func (w *worker) atEnd(r *reader) tracker.Outcome {
 	}
 	r.info.Done = true
 	w.retire(r, departureOf(r))
-	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.pathOf(r), "bytes", r.Offset())
+	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.job.path, "bytes", r.Offset())
 	return tracker.Done
 }
 
@@ -106,7 +106,7 @@ func (w *worker) shrunk(r *reader) (tracker.Outcome, error) {
 // Its unread bytes are lost, counted and logged.
 func (w *worker) loseClosed(r *reader) tracker.Outcome {
 	if left := r.high - r.Offset(); left > 0 {
-		w.t.lose(r.file, w.pathOf(r), r.Offset(), left, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
+		w.t.lose(r.file, w.job.path, r.Offset(), left, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
 			"fix", "raise limits.open_files and LimitNOFILE of the unit")
 	}
 	w.retire(r, compare.Departure{Lost: true})
@@ -163,7 +163,7 @@ func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 	if unread > 0 {
 		log = w.t.o.Logger.Warn
 	}
-	log("file was truncated or replaced, reading it from the start", "file", w.pathOf(r), "reason", why, "offset", r.Offset(), "unread", unread)
+	log("file was truncated or replaced, reading it from the start", "file", w.job.path, "reason", why, "offset", r.Offset(), "unread", unread)
 	w.t.o.Metrics.Truncation(r.in.Name, unread)
 	return tracker.More, w.renew(r)
 }
@@ -183,10 +183,14 @@ func (w *worker) renew(r *reader) error {
 	return w.register(r)
 }
 
-// retire ends the work of a reader on its generation as retired does, and tells the journal.
+// retire ends the work of a reader on its generation: the journal is told now, the tailer at the end of the
+// turn (see retired). left says how the file left its path.
 func (w *worker) retire(r *reader, left compare.Departure) {
 	r.info.Size = r.high
-	w.t.locked(func() { w.t.retired(r, left) })
+	if left.Unwanted {
+		r.info.Path = w.job.path
+	}
+	w.report.left = &left
 	if r.registered {
 		w.t.remember(r.file, r.info.Facts())
 	}
@@ -197,7 +201,6 @@ func (w *worker) retire(r *reader, left compare.Departure) {
 // holds mu.
 func (t *Tailer) retired(r *reader, left compare.Departure) {
 	if left.Unwanted {
-		r.info.Path = r.path()
 		r.in.unsought = true // the next scan looks for it, since it may be wanted again and have another name
 		t.notices.Forget(func(s notices.Subject) bool { return s == notices.Subject{Path: r.path(), Input: r.in.Name} })
 	}
@@ -223,7 +226,9 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.keepLate(r.k, late)
 	found := time.Now()
 	r.k.own().truncated, r.k.changed = found, r.shown.mtime
-	t.part(r)
+	for _, o := range r.part(t.scans.done) {
+		t.readyLocked(o)
+	}
 	if r.stream != nil {
 		r.seeks = 0
 	}

@@ -30,7 +30,7 @@ func (w *worker) meetLong(r *reader, c *format.Chunk, data []byte) {
 		r.Long.Head = bytes.Clone(data[:min(settings.KeptHead, len(data))])
 	}
 	if c.Reason == record.Malformed {
-		w.t.o.Logger.Warn("no record boundary where one was expected; the bytes up to the next boundary go to quarantine", "file", w.pathOf(r),
+		w.t.o.Logger.Warn("no record boundary where one was expected; the bytes up to the next boundary go to quarantine", "file", w.job.path,
 			"offset", r.Offset(), "err", c.Message)
 	}
 }

@@ -79,7 +79,7 @@ func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 	if r.NULs.Text && r.NULs.From == offset {
 		bytes = r.NULs.At - offset // with those that are skipped next
 	}
-	w.t.o.Logger.Warn("file has NUL bytes between records, skipping them", "input", r.in.Name, "file", w.pathOf(r),
+	w.t.o.Logger.Warn("file has NUL bytes between records, skipping them", "input", r.in.Name, "file", w.job.path,
 		"offset", offset, "bytes", bytes, "fix", "nothing after a crash; else have its writer append (O_APPEND), or rotate by rename")
 }
 
@@ -105,7 +105,7 @@ func (w *worker) changed(r *reader, why string) (tracker.Outcome, error) {
 		if err != nil {
 			return tracker.Idle, err
 		}
-		w.t.o.Logger.Info("another program punched a hole before the checkpoint, reading continues and nothing is lost", "file", w.pathOf(r), "offset", r.Offset())
+		w.t.o.Logger.Info("another program punched a hole before the checkpoint, reading continues and nothing is lost", "file", w.job.path, "offset", r.Offset())
 		r.Remark(mark)
 		r.checked = r.mtime
 		return tracker.More, nil
@@ -117,7 +117,7 @@ func (w *worker) changed(r *reader, why string) (tracker.Outcome, error) {
 	if to == 0 {
 		return w.restart(r, why)
 	}
-	w.t.o.Logger.Info("another program removed the beginning of the file in place, reading continues at the moved checkpoint", "file", w.pathOf(r), "offset", to, "was", r.Offset())
+	w.t.o.Logger.Info("another program removed the beginning of the file in place, reading continues at the moved checkpoint", "file", w.job.path, "offset", to, "was", r.Offset())
 	w.t.o.Metrics.Truncation(r.in.Name, 0)
 	if err := w.renew(r); err != nil {
 		return tracker.Idle, err

@@ -73,5 +73,5 @@ func (w *worker) follow(r *reader, st inode.Status) {
 	r.in.describe(r.k, r.info)
 	r.in.byNode.put(r.k)
 	r.in.readers.Put(r)
-	w.job.moved = true
+	w.report.moved = true
 }

@@ -21,6 +21,7 @@ import (
 // follows cannot be joined. A partial does not change once it was made.
 type partial struct {
 	from    *reader
+	path    string          // of its file when the message was read
 	data    []byte          // with what from carries itself
 	extents []record.Extent // of data, the oldest file first
 }
@@ -39,15 +40,16 @@ var errNoPlace = errors.New("too many compressed files are being read")
 // end is no whole lines, or longer than a record may be. The error is errNoPlace if too many
 // compressed files are open, or one of reading.
 func (w *worker) openMessage(r *reader) (*partial, error) {
+	path := w.before.path
 	if r.f == nil {
-		if err := w.reopen(r); err != nil {
+		if err := w.reopen(r, path); err != nil {
 			return nil, err
 		}
 	}
 	if r.z != nil && !w.t.mayUnpack(r) {
 		return nil, errNoPlace
 	}
-	p := &partial{from: r}
+	p := &partial{from: r, path: path}
 	if c := r.carry; c != nil {
 		p.data, p.extents = bytes.Clone(c.data), append(p.extents, c.extents...)
 	}
@@ -75,14 +77,12 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 func (w *worker) hasGrown(r *reader) bool {
 	for p := r.carry; p != nil; p = p.from.carry {
 		o := p.from
-		if o.z != nil || o.f == nil && w.reopen(o) != nil {
+		if o.z != nil || o.f == nil && w.reopen(o, p.path) != nil {
 			continue
 		}
 		if st, err := w.t.stat(o.f); err == nil && st.Size != o.size {
-			w.t.locked(func() {
-				w.t.stepBack(o)
-				w.t.readyLocked(o)
-			})
+			w.report.others = append(w.report.others, o.stepBack(w.job.scans)...)
+			w.report.others = append(w.report.others, o)
 			return true
 		}
 	}
@@ -92,15 +92,11 @@ func (w *worker) hasGrown(r *reader) bool {
 // take moves the readers of all files in which the message that r carries begins to the ends of
 // these: it is being handed over.
 func (w *worker) take(r *reader) {
-	t := w.t
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	for p := r.carry; p != nil; {
 		o, end := p.from, p.extents[len(p.extents)-1]
 		o.Advance(end.End, end.Mark)
-		o.noteRead()
 		o.lent.carry, o.lent = nil, nil
-		t.readyLocked(o)
+		w.report.others = append(w.report.others, o)
 		p = o.carry
 	}
 }
@@ -152,7 +148,7 @@ func (w *worker) readCarried(r *reader, last bool) (tracker.Outcome, error) {
 		r.NoteStuck(r.size, time.Now())
 		return w.atEnd(r), nil
 	case used <= len(p.data): // no line here continues the message
-		w.t.locked(func() { w.t.giveBack(r, nil) })
+		w.report.others = append(w.report.others, r.giveBack(nil))
 		return tracker.More, nil
 	}
 	return tracker.More, w.deliverCarried(r, lease, c, int64(used-len(p.data)))
@@ -241,7 +237,7 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 		r.Stuck = r.size
 		return w.atEnd(r), nil
 	}
-	w.t.locked(func() { w.t.giveBack(r, &apart{stream: stream, first: w.found.Skip, message: message}) })
+	w.report.others = append(w.report.others, r.giveBack(&apart{stream: stream, first: w.found.Skip, message: message}))
 	if passed > 0 {
 		r.Long = cursor.Long{At: int64(passed), Ended: done, Reason: record.TooLong, Message: message, Parts: &cursor.Parts{Stream: stream, Beside: "before"}}
 		r.Long.Parts.Add(own, 0)

@@ -15,6 +15,7 @@ import (
 	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/arrivals"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
@@ -130,38 +131,41 @@ func (r *reader) why() string {
 // gives the reader another turn.
 type job struct {
 	r        *reader
+	todo     tracker.Action // Read, CloseUnwanted or Close
 	life     tracker.File
 	path     string
 	left     agenda.Moment // see busy
 	replaced bool          // see isReplaced
-	moved    bool          // the journal has still to know the new name
+	asked    bool          // see mayBeAsked
 	noted    bool          // there is a notice about its file
 	heard    bool          // events tell what becomes of its file
 	safe     int64
+	scans    uint64 // that had ended
+}
+
+// report is what a worker tells of the reader when its turn ends.
+type report struct {
+	next       tracker.Outcome
+	failed     *string            // why the turn came to nothing; nil: it did not
+	moved      bool               // the journal has still to know the new name
+	registered bool               // the journal has got new facts about the file
+	left       *compare.Departure // the reader's work on its generation has ended; nil: it has not
+	begun      bool               // it waits no longer for the file before in its stream
+	others     []*reader          // of its stream that have something new to do
 }
 
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, noted := t.noticeOf(r)
-	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), moved: r.life.HasMoved(), noted: noted, heard: t.hears(r), safe: r.k.safe}
+	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), noted: noted, asked: t.mayBeAsked(r), heard: t.hears(r), safe: r.k.safe, scans: t.scans.done}
 }
-
-// jobFor returns the job of this turn; that of another reader of the same stream is copied now.
-func (w *worker) jobFor(r *reader) job {
-	if r == w.job.r {
-		return w.job
-	}
-	w.t.mu.Lock()
-	defer w.t.mu.Unlock()
-	return w.t.jobOf(r)
-}
-
-func (w *worker) pathOf(r *reader) string { return w.jobFor(r).path }
 
 // worker takes turns of readers. It belongs to one goroutine.
 type worker struct {
 	t        *Tailer
 	job      job
+	before   job // of the reader of the file before in the stream, see startInStream
+	report   report
 	era      uint64 // that of its scanners
 	scanners map[*input]*format.Scanner
 	scratch  []byte
@@ -197,8 +201,8 @@ func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 	if r.empty && st.Size > 0 && w.endIfCopy(r, st) {
 		return tracker.Yielded, nil
 	}
-	if w.job.moved {
-		r.registered, w.job.moved = false, false
+	if w.report.moved {
+		r.registered, w.report.moved = false, false
 	}
 	if err := w.register(r); err != nil { // before it is read, and empty files too: it may be moved while nobody looks
 		return tracker.Idle, err
@@ -236,7 +240,7 @@ func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
 		end = r.size
 	}
 	r.Quiet = (r.recordTimedOut() || r.isCut()) && r.Settled != end
-	if w.t.awaitsNext(r) {
+	if w.awaitsNext(r) {
 		last, r.Quiet = false, false
 	}
 	ended := r.Offset() == end || !last && !r.Quiet && r.Stuck == end
@@ -264,7 +268,7 @@ func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
 // if a compressed file has changed, or another one of the file system.
 func (w *worker) look(r *reader) (inode.Status, error) {
 	if r.f == nil {
-		if err := w.reopen(r); err != nil {
+		if err := w.reopen(r, w.job.path); err != nil {
 			return inode.Status{}, err
 		}
 	}
@@ -292,10 +296,10 @@ func (w *worker) look(r *reader) (inode.Status, error) {
 var errMoved = errors.New("file was moved or deleted")
 
 // reopen opens the file of a reader again, which was closed because too many files were open: at
-// its path, or under another name in its folder. The error is errMoved if it is at neither.
-func (w *worker) reopen(r *reader) error {
+// path, or under another name in that folder. The error is errMoved if it is at neither.
+func (w *worker) reopen(r *reader, path string) error {
 	info := r.info
-	info.Path = w.pathOf(r)
+	info.Path = path
 	path, ok := r.in.folders.FindInfo(info)
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)
@@ -438,10 +442,8 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 	}
 	t := w.t
 	l, err := t.o.Sink.Lease(r.in.Route, want, func() {
-		t.locked(func() {
-			r.owed.Store(false)
-			t.readyLocked(r)
-		})
+		r.owed.Store(false)
+		t.ready(r)
 	})
 	if l != nil || err != nil {
 		r.owed.Store(false)
@@ -520,7 +522,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 		}
 	}
 	if cut && r.Offset() == r.size {
-		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.pathOf(r), "offset", r.Offset())
+		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.job.path, "offset", r.Offset())
 	}
 	if end := r.End(r.size); r.Offset() < end && r.Stuck != end {
 		return tracker.More, nil

@@ -71,7 +71,7 @@ func (s *stepped) readerAt(path string) (r *reader) {
 	return nil
 }
 
-// begin begins a turn of a reader as workLoop does. No other reader may wait for one.
+// begin begins a turn of a reader as takeJob does. No other reader may wait for one.
 func (s *stepped) begin(r *reader) *worker {
 	s.w.t.Helper()
 	wk := &worker{t: s.Tailer, scanners: make(map[*input]*format.Scanner)}
@@ -79,17 +79,16 @@ func (s *stepped) begin(r *reader) *worker {
 		if s.readyLocked(r); s.nextTurn() != r {
 			s.w.t.Fatal("another reader waits for a turn")
 		}
-		r.wake()
-		r.own()
-		wk.adapt(r)
-		wk.job = s.jobOf(r)
-		s.apply(r, tracker.Taken{})
+		wk.begin(r)
 	})
 	return wk
 }
 
 // end ends the turn that a worker has begun.
-func (s *stepped) end(wk *worker, next tracker.Outcome) { s.put(wk.job.r, next, wk.job.moved, "") }
+func (s *stepped) end(wk *worker, next tracker.Outcome) {
+	wk.report.next = next
+	s.locked(func() { s.put(wk.job.r, &wk.report) })
+}
 
 // reload puts the inputs of the world in force as they are now.
 func (s *stepped) reload() {

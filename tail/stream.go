@@ -23,7 +23,7 @@ type stream struct {
 }
 
 // joint is what a reader has to do with the others of its stream. It belongs to the worker that has
-// one of these, and is written under Tailer.mu.
+// one of these; nobody else uses more of it than the stream.
 type joint struct {
 	stream *stream // nil: its file is no part of one
 	seeks  uint64  // >0: it has not begun, and waits for that scan, and then for the file before
@@ -74,7 +74,9 @@ func (t *Tailer) leaveStream(r *reader) {
 	if s == nil {
 		return
 	}
-	t.part(r)
+	for _, o := range r.part(t.scans.done) {
+		t.readyLocked(o)
+	}
 	r.joint = new(joint) // of its own, because the turn under way may still write to it
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
@@ -107,16 +109,16 @@ func (t *Tailer) nextTurn() *reader {
 	return nil
 }
 
-// endTurn ends the turn of r, which led to next, in its stream s (nil: it has none): readers that
-// waited for it are queued, and, unless r reads on, those that asked for its file. The caller holds
-// mu.
-func (t *Tailer) endTurn(s *stream, r *reader, next tracker.Outcome) {
+// endTurn ends the turn of r, of which did is the report, in its stream s (nil: it has none): readers that
+// waited for it are queued, and, unless r reads on, those that asked for its file. In a run --once the others
+// may wait for r to begin. The caller holds mu.
+func (t *Tailer) endTurn(s *stream, r *reader, did *report) {
 	if s == nil {
 		return
 	}
-	r.parked, s.busy = next.Waits(), false
+	r.parked, s.busy = did.next.Waits(), false
 	for _, o := range s.files {
-		if o.asks == r && next != tracker.More {
+		if o.asks == r && did.next != tracker.More || did.begun && t.o.Once && o != r {
 			t.readyLocked(o)
 		}
 	}
@@ -139,93 +141,76 @@ func (t *Tailer) waitForFile() tracker.Outcome {
 // startInStream reports whether a reader may read on in this turn. At the start of its file it waits until
 // the file before was read to its end, and takes over the open message there (carry).
 func (w *worker) startInStream(r *reader) bool {
-	t := w.t
-	if r.seeks == 0 {
+	isOver := r.Offset() > 0 || w.job.life.IsDraining()
+	if r.seeks == 0 || r.size == 0 && !isOver && !w.t.o.Once { // it has no bytes yet
 		return true
 	}
-	t.mu.Lock()
-	before, wait := t.before(r)
-	if before != nil {
-		t.inUse(before)
+	if !isOver && r.size > 0 {
+		before, wait := w.t.before(r)
+		switch w.before = before; {
+		case wait:
+			return false
+		case before.r != nil && w.joinMessage(r, before.r) == errNoPlace:
+			return false
+		}
 	}
-	t.mu.Unlock()
-	if before == nil {
-		return !wait
-	}
+	r.seeks, r.asks, w.report.begun = 0, nil, true
+	return true
+}
+
+// joinMessage has r carry the open message at the end of the file before, if it has one. An error is one of
+// reading, which the next turn of the reader of that file logs, or errNoPlace.
+func (w *worker) joinMessage(r, before *reader) error {
 	p, err := w.openMessage(before)
-	if err == errNoPlace {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if p != nil {
 		before.lent, r.carry = r, p
 		r.ForgetRecord()
 		r.Settled, r.OpenSince = 0, before.OpenSince
+		w.report.others = append(w.report.others, before) // to show that it waits
 	}
-	t.endWait(r) // also after an error, which the next turn of the reader of that file logs
-	return true
+	return err
 }
 
-// before returns the reader of the previous file of the stream if that ends with an open message
+// before returns the reader of the previous file of the stream, as a job, if that ends with an open message
 // which r continues. wait says that this is not known yet. When r first asks about a file, the
-// folders are scanned, since a file between the two may not be known yet. The caller holds mu.
-func (t *Tailer) before(r *reader) (before *reader, wait bool) {
-	switch {
-	case r.Offset() > 0 || r.life.IsDraining() || r.size == 0 && t.o.Once:
-		t.endWait(r)
-		return nil, false
-	case r.size == 0: // it has no bytes yet
-		return nil, false
-	case t.scans.done < r.seeks: // a scan may still find the file before it
-		return nil, true
+// folders are scanned, since a file between the two may not be known yet.
+func (t *Tailer) before(r *reader) (before job, wait bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.scans.done < r.seeks { // a scan may still find the file before it
+		return job{}, true
 	}
 	o, doubted := r.in.predecessor(r)
 	switch {
 	case doubted: // the file between the two may have the message that goes on here
-		return nil, true
+		return job{}, true
 	case o == nil:
-		t.endWait(r)
-		return nil, false
+		return job{}, false
 	case o != r.asks:
 		r.asks, r.asked, r.sure = o, time.Now(), t.scans.no+1
 		t.rescanSoon()
 		t.readyLocked(o)
-		return nil, true
+		return job{}, true
 	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.size > 0: // the file before is being read, or waits for one before it
-		return nil, true
+		return job{}, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.Ago() < soon
 	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
-		return nil, true
+		return job{}, true
 	case open && left:
 		switch between, unclear := r.in.packedBetween(o, r); {
 		case unclear:
-			return nil, true
+			return job{}, true
 		case !between:
-			return o, false
+			t.inUse(o)
+			return t.jobOf(o), false
 		}
 	case !open && o.parked && o.Offset() < o.End(o.size): // it waits for room, and may end with an open message
-		return nil, true
+		return job{}, true
 	}
-	t.endWait(r)
-	return nil, false
-}
-
-// endWait lets a reader begin without a message of the file before. In a run --once the other
-// readers of the stream may wait for this. The caller holds mu.
-func (t *Tailer) endWait(r *reader) {
-	r.seeks, r.asks = 0, nil
-	if !t.o.Once {
-		return
-	}
-	for _, o := range r.stream.files {
-		if o != r {
-			t.readyLocked(o)
-		}
-	}
+	return job{}, false
 }
 
 // predecessor returns the reader of the file that was directly before r's file at the same
@@ -296,13 +281,13 @@ func isOlder(a, b *reader, found bool) bool {
 // caller holds Tailer.mu.
 func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path() != r.stream.home }
 
-// readySeekers gives turns to the readers that wait for the end of a scan; in a run --once, to all
-// of container logs. The caller holds mu.
+// readySeekers gives turns to the readers that wait for the end of a scan, or do so once their turn has ended;
+// in a run --once, to all of container logs. The caller holds mu.
 func (t *Tailer) readySeekers() {
 	for _, in := range t.inputs {
 		for _, s := range in.streams {
 			for _, r := range s.files {
-				if r.seeks > 0 || t.o.Once {
+				if r.life.Wait() == tracker.ForPredecessor || r.life.IsRunning() || t.o.Once {
 					t.readyLocked(r)
 				}
 			}
@@ -312,14 +297,13 @@ func (t *Tailer) readySeekers() {
 
 // awaitsNext reports whether the open message at the end of r's file has to wait: the reader of the
 // next file has it (lent), or, in a run --once, may still ask for it.
-func (t *Tailer) awaitsNext(r *reader) bool {
-	if r.stream == nil {
+func (w *worker) awaitsNext(r *reader) bool { return r.lent != nil || w.job.asked }
+
+// mayBeAsked reports whether the reader of another file may still ask for the message at the end of r's, in
+// a run --once. The caller holds mu, and the turn of the reader.
+func (t *Tailer) mayBeAsked(r *reader) bool {
+	if r.stream == nil || !t.o.Once || !r.hasLeft() {
 		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r.lent != nil || !t.o.Once || !r.hasLeft() {
-		return r.lent != nil
 	}
 	return t.scans.done == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
 		before, _ := r.in.predecessor(o)
@@ -327,34 +311,33 @@ func (t *Tailer) awaitsNext(r *reader) bool {
 	})
 }
 
-// part gives back the messages that a reader shares with the files before and after its own. The
-// caller holds mu and has the turn of the reader.
-func (t *Tailer) part(r *reader) {
-	t.stepBack(r)
+// part gives back the messages that a reader shares with the files before and after its own. scans is how
+// many have ended. It returns the readers that are to have a turn. The caller has the stream.
+func (r *reader) part(scans uint64) (others []*reader) {
+	others = r.stepBack(scans)
 	if r.carry != nil {
-		t.giveBack(r, nil)
+		others = append(others, r.giveBack(nil))
 	}
+	return others
 }
 
 // stepBack takes the open message at the end of r's file back from the reader of the next file,
-// which waits for it again, and so on in the files after that. The caller holds mu and has the turn
-// of one of the two.
-func (t *Tailer) stepBack(r *reader) {
-	o := r.lent
-	if o == nil {
-		return
+// which waits for it again, and so on in the files after that. It returns these readers, which are to have a
+// turn. scans is how many have ended. The caller has the stream.
+func (r *reader) stepBack(scans uint64) (others []*reader) {
+	for o := r.lent; o != nil; r, o = o, o.lent {
+		r.lent, o.carry, o.seeks, o.asks = nil, nil, max(scans, 1), nil
+		o.ForgetRecord()
+		o.Settled = 0
+		others = append(others, o)
 	}
-	r.lent, o.carry, o.seeks, o.asks = nil, nil, max(t.scans.done, 1), nil
-	o.ForgetRecord()
-	o.Settled = 0
-	t.stepBack(o)
-	t.readyLocked(o)
+	return others
 }
 
 // giveBack ends the wait of r for the message that it carries: no line of r can be joined to it, so
 // it is sent as it is in the file before; with a, it is too long together, and goes to quarantine.
-// The caller holds mu, and the turn of the reader.
-func (t *Tailer) giveBack(r *reader, a *apart) {
+// It returns the reader of that file, which is to have a turn. The caller has the stream.
+func (r *reader) giveBack(a *apart) *reader {
 	o := r.carry.from
 	r.carry, o.lent = nil, nil
 	r.ForgetRecord()
@@ -363,7 +346,7 @@ func (t *Tailer) giveBack(r *reader, a *apart) {
 	if a != nil {
 		o.passApart(a)
 	}
-	t.readyLocked(o)
+	return o
 }
 
 // checkLent takes the open message at the end of r's file back if the file has grown, or the agent
@@ -372,6 +355,6 @@ func (w *worker) checkLent(r *reader) {
 	if r.lent == nil || r.IsOpen(r.size) && !w.job.life.IsDraining() {
 		return
 	}
-	w.t.locked(func() { w.t.stepBack(r) })
+	w.report.others = append(w.report.others, r.stepBack(w.job.scans)...)
 	r.Stuck = 0
 }

@@ -61,7 +61,7 @@ func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 	case reason == record.Grown:
 		fix = "raise batch.max_size, or add less with fields; the records are kept in state_dir/quarantine"
 	}
-	w.t.o.Logger.Warn("file has bad records, they go to quarantine; this is the first", "input", r.in.Name, "file", w.pathOf(r), "offset", offset,
+	w.t.o.Logger.Warn("file has bad records, they go to quarantine; this is the first", "input", r.in.Name, "file", w.job.path, "offset", offset,
 		"reason", string(reason), "err", message, "fix", fix)
 }
 
@@ -72,7 +72,7 @@ func (w *worker) tellNoText(r *reader, in record.Span) {
 		return
 	}
 	r.noText = true
-	about := []any{"input", r.in.Name, "file", w.pathOf(r), "offset", in.Start, "end", in.End}
+	about := []any{"input", r.in.Name, "file", w.job.path, "offset", in.Start, "end", in.End}
 	if r.in.Shaping&record.Reshaped != 0 {
 		w.t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
 			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)
@@ -93,7 +93,7 @@ func (w *worker) tellMark(r *reader, head []byte) error {
 		return nil
 	}
 	r.marked = true
-	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input; the file is read in the encoding of the input", "input", r.in.Name, "file", w.pathOf(r),
+	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input; the file is read in the encoding of the input", "input", r.in.Name, "file", w.job.path,
 		"fix", notices.FixOf(err))
 	return nil
 }

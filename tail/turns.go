@@ -61,48 +61,69 @@ func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// workLoop is one worker. It returns when the tailer stops, or when as many workers as there are
-// cores are idle, so that spare workers end.
+// workLoop is one worker.
 func (t *Tailer) workLoop() {
 	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
-	for {
-		t.mu.Lock()
-		var r *reader
-		for !t.turns.stopped {
-			if r = t.nextTurn(); r != nil || t.turns.workers.idle >= runtime.GOMAXPROCS(0) {
-				break
+	for w.takeJob() {
+		w.work()
+	}
+}
+
+// takeJob reports to the tailer what the turn that has ended led to, and takes the next one. It returns false
+// when the tailer stops, or when as many workers as there are cores are idle, so that spare workers end.
+func (w *worker) takeJob() bool {
+	t := w.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.job.r != nil {
+		t.put(w.job.r, &w.report)
+		w.job, w.before, w.report = job{}, job{}, report{}
+	}
+	var r *reader
+	for !t.turns.stopped {
+		if r = t.nextTurn(); r != nil || t.turns.workers.idle >= runtime.GOMAXPROCS(0) {
+			break
+		}
+		t.turns.workers.idle++
+		t.turns.work.Wait()
+		t.turns.workers.idle--
+	}
+	if r == nil || t.turns.stopped {
+		t.turns.workers.all--
+		t.turns.ended.Broadcast()
+		return false
+	}
+	w.begin(r)
+	return true
+}
+
+// begin makes the next turn of a reader the job of the worker. The caller holds mu.
+func (w *worker) begin(r *reader) {
+	r.wake()
+	r.own()
+	w.adapt(r)
+	w.job = w.t.jobOf(r)
+	w.report.moved = r.life.HasMoved()
+	w.job.todo = w.t.turns.tracker.Apply(&r.life, tracker.Taken{})[0]
+}
+
+// work does the job of a turn, and writes the report of it.
+func (w *worker) work() {
+	r := w.job.r
+	w.report.next = tracker.Done // without a case below: the file is dropped
+	switch w.job.todo {
+	case tracker.CloseUnwanted:
+		w.report.next = w.closeUnwanted(r)
+	case tracker.Read:
+		next, err := w.turn(r)
+		if w.report.next = next; err != nil {
+			failed := err.Error()
+			w.report.failed = &failed
+			if next != tracker.Finished {
+				w.report.next = tracker.Idle
 			}
-			t.turns.workers.idle++
-			t.turns.work.Wait()
-			t.turns.workers.idle--
 		}
-		if r == nil || t.turns.stopped {
-			t.turns.workers.all--
-			t.turns.ended.Broadcast()
-			t.mu.Unlock()
-			return
-		}
-		r.wake()
-		r.own()
-		w.adapt(r)
-		w.job = t.jobOf(r)
-		todo := t.turns.tracker.Apply(&r.life, tracker.Taken{})[0]
-		t.mu.Unlock()
-		next, failed := tracker.Done, "" // without a case below: the file is dropped
-		switch todo {
-		case tracker.CloseUnwanted:
-			next = w.closeUnwanted(r)
-		case tracker.Read:
-			var err error
-			if next, err = w.turn(r); err != nil {
-				failed = err.Error()
-				if next != tracker.Finished {
-					next = tracker.Idle
-				}
-			}
-			w.tellRead(r, err)
-		}
-		t.put(r, next, w.job.moved, failed)
+		w.tellRead(r, err)
 	}
 }
 
@@ -142,25 +163,33 @@ func (t *Tailer) readyLocked(r *reader) { t.apply(r, tracker.Wanted{}) }
 // ready queues a reader for a turn, because something may have changed in its file. It takes mu.
 func (t *Tailer) ready(r *reader) { t.locked(func() { t.readyLocked(r) }) }
 
-// put takes a reader back after its turn. moved says that the journal has still to know a new name,
-// and failed why the turn came to nothing (empty: it did not). If too many files are open, the file
-// is closed until its next turn.
-func (t *Tailer) put(r *reader, next tracker.Outcome, moved bool, failed string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// put takes a reader back after its turn, of which did is the report. If too many files are open, the file
+// is closed until its next turn. The caller holds mu.
+func (t *Tailer) put(r *reader, did *report) {
+	next := did.next
 	defer t.turns.ended.Broadcast()
 	t.turns.workers.turns++
 	defer t.noteEnd()
-	r.failed = nil
-	if failed != "" {
-		r.failed = &failed
+	r.failed = did.failed
+	switch {
+	case did.left != nil:
+		t.retired(r, *did.left)
+	case did.registered && r.k.reader == r:
+		r.in.describe(r.k, r.info)
+	}
+	for _, o := range did.others {
+		if o.k.reader == o {
+			o.in.describe(o.k, o.info)
+		}
+		o.noteRead()
+		t.readyLocked(o)
 	}
 	wait := r.show(next)
 	if next.Closes() || next.Rests() && r.Offset() == r.size {
 		t.endUnpacking(r)
 	}
-	defer t.endTurn(r.stream, r, next)
-	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.Offset(), Moved: moved})
+	defer t.endTurn(r.stream, r, did)
+	t.apply(r, tracker.Ended{Outcome: next, Wait: wait, Safe: r.k.safe >= r.Offset(), Moved: did.moved})
 	if goesOn := r.z != nil && next == tracker.More; !next.Closes() && !t.spareOthers() && !goesOn { // it would decompress its file from the start again
 		t.closeIdle(r)
 		if r.carry != nil {
