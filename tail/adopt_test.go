@@ -28,7 +28,7 @@ func TestRecognisedBeforeAStop(t *testing.T) {
 	w.stepped()
 	f, st, err := inode.Open(w.path("b.log"))
 	must(t, err)
-	w.tailer.find.adoptOpen(w.tailer.inputs[0], w.path("b.log"), f, st, "")
+	w.tailer.find.adoptOpen(w.tailer.inputs()[0], w.path("b.log"), f, st, "")
 	for _, s := range w.remembered() {
 		if s.Info.Info().Path != w.path("b.log") || s.Position != 2100 {
 			t.Errorf("the journal has %s, read to %d", s.Info.Info().Path, s.Position)
@@ -83,7 +83,7 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	must(t, os.WriteFile(w.path("a.old"), text, 0o644))
 	w.open, w.in().RotateQuiet = 0, units.Duration(time.Hour) // nothing is decided by waiting
 	tailer := w.stepped()
-	d, in := tailer.find, tailer.inputs[0]
+	d, in := tailer.find, tailer.inputs()[0]
 	tailer.scan()
 	f, st, err := inode.Open(w.path("a.old"))
 	must(t, err)

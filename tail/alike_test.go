@@ -63,7 +63,7 @@ func TestDeletedWhileFoundEmpty(t *testing.T) {
 				w.expect("in", "service is starting")
 				must(t, os.WriteFile(w.path("b.log"), []byte(content), 0o644))
 				w.tailer.rescanSoon()
-				w.await("a reader", func() bool { return w.tailer.inputs[0].readers.Len() == 2 })
+				w.await("a reader", func() bool { return w.tailer.inputs()[0].readers.Len() == 2 })
 				must(t, take(w))
 				w.hidden.Store(0)
 				w.expect("in", "service is starting", "one")

@@ -200,7 +200,7 @@ func (m *alike) flash() {
 	m.moved(f, to)
 	st, err := inode.At(m.path(to))
 	must(m.t, err)
-	in := m.tailer.inputs[0]
+	in := m.tailer.inputs()[0]
 	m.await("the file to be found", func() bool { // or read and let go
 		return in.readers.Get(st.Node) != nil || in.suspect[st.Node].path != "" || m.boxed.has("in", last)
 	})

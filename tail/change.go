@@ -32,7 +32,7 @@ type Change struct {
 // Prepare checks a new list of inputs and returns the change to it, for Apply. openFiles is the new
 // limit of open files. There must be no other change between Prepare and Apply.
 func (t *Tailer) Prepare(inputs []Input, openFiles int) (*Change, error) {
-	now := byName(t.inputsNow())
+	now := byName(t.inputs())
 	c := &Change{openFiles: openFiles, done: make(chan struct{})}
 	for _, i := range inputs {
 		in := now[i.Name]
@@ -78,9 +78,9 @@ func (t *Tailer) Apply(c *Change) {
 // theirs may still be unsent.
 func (d *discovery) change(c *Change) {
 	defer close(c.done)
-	was := byName(d.t.inputs)
+	was, former := byName(d.t.inputs()), maps.Clone(d.t.configured.Load().former)
 	for _, in := range c.inputs {
-		if was[in.Name] == nil && d.t.former[in.Name] == nil {
+		if was[in.Name] == nil && former[in.Name] == nil {
 			d.remind(in) // a new input gets what the journal remembers of its name
 		}
 	}
@@ -89,7 +89,7 @@ func (d *discovery) change(c *Change) {
 	for _, in := range c.inputs {
 		old := was[in.Name]
 		if old == nil {
-			old = d.t.former[in.Name]
+			old = former[in.Name]
 		}
 		if old != nil && old != in {
 			in.files, old.next = old.files, in
@@ -97,15 +97,19 @@ func (d *discovery) change(c *Change) {
 		d.t.byName[in.Name] = in.files
 		in.unsought = in.unsought || was[in.Name] != in // files that were left out may have been renamed meanwhile
 		delete(was, in.Name)
-		delete(d.t.former, in.Name)
+		delete(former, in.Name)
 	}
-	d.t.inputs, d.t.o.OpenFiles = c.inputs, c.openFiles
-	d.t.watch.SetPause(lookEvery(d.t.inputs))
+	if former == nil {
+		former = was
+	}
+	maps.Copy(former, was)
+	d.t.configured.Store(&configured{c.inputs, former})
+	d.t.o.OpenFiles = c.openFiles
+	d.t.watch.SetPause(lookEvery(d.t.inputs()))
 	d.t.era++
-	for _, in := range d.t.inputs {
+	for _, in := range d.t.inputs() {
 		d.regroup(in)
 	}
-	maps.Copy(d.t.former, was)
 	for name, in := range was {
 		d.dismiss(name, in)
 	}
@@ -155,22 +159,15 @@ func (d *discovery) dismiss(name string, in *input) {
 	d.t.notices.Forget(func(s notices.Subject) bool { return s.Input == name })
 }
 
-// inputsNow are the inputs in force. The caller must not change the list.
-func (t *Tailer) inputsNow() []*input {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.inputs
-}
-
 // everyInput yields the inputs of the configuration and those that were removed from it:
 // records of these may still be unsent, or be read again. The caller holds mu.
 func (t *Tailer) everyInput(yield func(*input) bool) {
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		if !yield(in) {
 			return
 		}
 	}
-	for _, in := range t.former {
+	for _, in := range t.configured.Load().former {
 		if !yield(in) {
 			return
 		}

@@ -51,7 +51,7 @@ func TestRotatedFilesAreForgotten(t *testing.T) {
 		}
 		tailer := w.tailer
 		forgotten := func() bool {
-			if in := tailer.inputs[0]; in.known.Len() > 1 || in.readers.Len() > 1 {
+			if in := tailer.inputs()[0]; in.known.Len() > 1 || in.readers.Len() > 1 {
 				tailer.rescanSoon()
 				return false
 			}
@@ -62,7 +62,7 @@ func TestRotatedFilesAreForgotten(t *testing.T) {
 		}
 	}
 	w.look()
-	in := w.tailer.inputs[0]
+	in := w.tailer.inputs()[0]
 	if n := in.known.Len() + in.byNode.now.Len() + len(in.byNode.former) + in.readers.Len() + in.heads.Len() + w.tailer.byPath.Len(); n > 6 {
 		t.Errorf("%d entries are left of one file", n)
 	}
@@ -97,7 +97,7 @@ func TestMovedFilesAreForgotten(t *testing.T) {
 		rm a.log.1
 		expect
 	`) // as to another file system
-	in := w.tailer.inputs[0]
+	in := w.tailer.inputs()[0]
 	w.tailer.locked(func() {
 		if len(in.byNode.former) != 2 {
 			t.Fatalf("its former files are %v, want 2", in.byNode.former)
@@ -179,7 +179,7 @@ func TestGlance(t *testing.T) {
 		t.Error("that it grew was not seen")
 	}
 	must(t, os.WriteFile(w.path("b.log"), []byte("one\n"), 0o644))
-	tailer.find.meet(tailer.inputs[0], w.path("b.log"), "") // between two scans
+	tailer.find.meet(tailer.inputs()[0], w.path("b.log"), "") // between two scans
 	r = rest("b.log")
 	appendTo(t, w.path("b.log"), "two\n")
 	if tailer.find.glance(); r.life.Turn() != tracker.Queued {
@@ -278,7 +278,7 @@ func TestPollLoopIsWoken(t *testing.T) {
 	tailer.pollDue()
 	f(11*time.Minute, false)
 	f(9*time.Minute, true)
-	if every := lookEvery(tailer.inputs); every != finder.LookFast {
+	if every := lookEvery(tailer.inputs()); every != finder.LookFast {
 		t.Errorf("files are looked at every %v", every)
 	}
 	if every := lookEvery(nil); every != finder.LookEvery(time.Hour) {

@@ -79,7 +79,7 @@ func (d *discovery) rescan() {
 	d.t.news.fresh = nil
 	d.t.boundOpen()
 	d.t.mu.Unlock()
-	for _, in := range d.t.inputs {
+	for _, in := range d.t.inputs() {
 		var unread []unfinished
 		seeks := take(d.t, &in.unsought)
 		if seeks {
@@ -98,7 +98,7 @@ func (d *discovery) rescan() {
 		d.findRotated(in, d.miss(in, w))
 	}
 	d.meetRenamed()
-	for _, in := range d.t.inputs {
+	for _, in := range d.t.inputs() {
 		in.folders.Forget()
 	}
 	for path, err := range w.Errs {
@@ -110,7 +110,7 @@ func (d *discovery) rescan() {
 	d.t.mu.Lock()
 	settled := d.t.settlePacked()
 	d.t.boundPinned()
-	d.t.scans.done++
+	d.t.scans.done.Add(1)
 	d.t.readySeekers()
 	d.t.notices.Expire(d.t.byPath.Has)
 	d.t.noteEnd()
@@ -228,7 +228,7 @@ func (d *discovery) noteSeen(in *input) {
 // readBy returns the other input that reads the file n for the same route; nil: none does. If both
 // read it, its records would arrive twice. The caller holds mu.
 func (t *Tailer) readBy(in *input, n inode.Node) *input {
-	for _, other := range t.inputs {
+	for _, other := range t.inputs() {
 		if other != in && other.Route == in.Route && other.readers.Get(n) != nil {
 			return other
 		}
@@ -245,7 +245,7 @@ func (t *Tailer) rival(in *input, st inode.Status) (rival *input, left bool) {
 	if in.byNode.get(st.Node) != nil || st.Birth == 0 { // without a birth it may be another file
 		return nil, false
 	}
-	for _, other := range t.inputs {
+	for _, other := range t.inputs() {
 		k := other.byNode.get(st.Node)
 		if other == in || other.Route != in.Route || k == nil {
 			continue

@@ -50,7 +50,7 @@ func (t *Tailer) startDrain() (files int, done <-chan struct{}) {
 	}
 	t.turns.queue = nil
 	t.turns.tracker.Stop()
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
 			if r.f == nil || r.life.Wish() == tracker.Drop {
 				continue // found again by its name, or given up: what is lost of it was counted then

@@ -11,7 +11,7 @@ import (
 // meetFresh reads the new files of which events told, and the files in new folders.
 func (d *discovery) meetFresh() {
 	for _, path := range take(d.t, &d.t.news.fresh) {
-		for _, in := range d.t.inputs {
+		for _, in := range d.t.inputs() {
 			if in.scan.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
 			}
@@ -45,10 +45,10 @@ func (d *discovery) meetBelow(in *input, dir string) {
 // matches to one that none does.
 func (d *discovery) meetRenamed() {
 	wanted := func(path string) bool {
-		return slices.ContainsFunc(d.t.inputs, func(in *input) bool { return in.Spec.Hears(path) })
+		return slices.ContainsFunc(d.t.inputs(), func(in *input) bool { return in.Spec.Hears(path) })
 	}
 	for to, was := range d.origins.Follow(take(d.t, &d.t.news.renames), time.Now(), wanted) {
-		for _, in := range d.t.inputs {
+		for _, in := range d.t.inputs() {
 			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
 				d.t.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
 				d.meet(in, to, was)

@@ -26,7 +26,7 @@ func TestFreshNames(t *testing.T) {
 	w.in().Paths = []string{w.path("**/*.log")}
 	tailer := w.stepped()
 	tailer.scan()
-	in := tailer.inputs[0]
+	in := tailer.inputs()[0]
 	reads := func(path string) bool {
 		tailer.mu.Lock()
 		defer tailer.mu.Unlock()
@@ -70,7 +70,7 @@ func TestWeigh(t *testing.T) {
 	must(t, err)
 	in, err := newInput(Input{InputConfig: InputConfig{Name: "in", Destination: settings.Destination{Format: record.TXT}}, MaxSize: 1 << 20})
 	must(t, err)
-	tailer.inputs = []*input{in}
+	tailer.configured.Store(&configured{inputs: []*input{in}})
 	f := func(read, remembered int, want ...int64) {
 		t.Helper()
 		in.readers, in.known = newReaders(), newGenerations()

@@ -55,7 +55,7 @@ func (d *discovery) unheard() []*reader {
 	if u := &d.t.looks.silent; u.scans != d.t.scans.no {
 		clear(u.readers) // closed readers are not kept for longer
 		*u = silence{u.readers[:0], d.t.scans.no}
-		for _, in := range d.t.inputs {
+		for _, in := range d.t.inputs() {
 			for r := range in.readers.All() {
 				if !d.t.hears(r) {
 					u.readers = append(u.readers, r)

@@ -173,7 +173,7 @@ func (r *reader) pins() int64 {
 // boundPinned abandons the deleted files of an input, those first that were written to the longest
 // time ago, while all take more space than max_pinned_deleted. The caller holds mu.
 func (t *Tailer) boundPinned() {
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		var pinned int64
 		var held []*reader
 		for r := range in.readers.All() {

@@ -17,7 +17,7 @@ import (
 // it includes files that exclude leaves out, and files that are gone but remembered. It
 // scans the folders itself, and readers do not wait for it.
 func (t *Tailer) Listing(all bool) []FileStatus {
-	inputs := t.inputsNow()
+	inputs := t.inputs()
 	l := listing{t: t, all: all, told: make(map[notices.Subject]bool)}
 	for _, in := range inputs {
 		l.match(in)

@@ -162,7 +162,7 @@ func TestPinnedGrows(t *testing.T) {
 		next := w.tailer.scans.no + 1
 		w.tailer.mu.Unlock()
 		w.tailer.rescanSoon()
-		w.await("a scan", func() bool { return w.tailer.scans.done >= next })
+		w.await("a scan", func() bool { return w.tailer.scans.done.Load() >= next })
 	}
 	scan()
 	scan()
@@ -170,7 +170,7 @@ func TestPinnedGrows(t *testing.T) {
 	if n := w.boxed.logged("ERROR", "max_pinned_deleted", "input=in", "a.log", "offset=0", "end=138", "fix="); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
-	w.tailer.locked(func() { w.tailer.inputs[0].unsought = true }) // as after a reload
+	w.tailer.locked(func() { w.tailer.inputs()[0].unsought = true }) // as after a reload
 	scan()
 	scan()
 	s.run("counter abandoned 138")

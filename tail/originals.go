@@ -88,8 +88,6 @@ func (o originals) Of(f record.File) (reread.Remembered, error) {
 
 // Redacting is for reread.Files.
 func (o originals) Redacting(input string) *settings.Compiled {
-	o.t.mu.Lock()
-	defer o.t.mu.Unlock()
 	if in, _ := o.t.inputOf(input); in != nil && in.Redacts() {
 		return in.Compiled
 	}
@@ -164,8 +162,6 @@ func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
 // was made, ErrReshaped if one has changed, and ErrNotConfigured if one is missing. It
 // does not look at files.
 func (t *Tailer) Shaped(p *record.Payload) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	var other error
 	for _, x := range p.Cover {
 		in, there := t.inputOf(x.File.Input)
@@ -180,12 +176,13 @@ func (t *Tailer) Shaped(p *record.Payload) error {
 }
 
 // inputOf returns the input of this name, and whether it is still configured (there). nil: there
-// was none in this run. The caller holds mu.
+// was none in this run.
 func (t *Tailer) inputOf(name string) (in *input, there bool) {
-	for _, in := range t.inputs {
+	now := t.configured.Load()
+	for _, in := range now.inputs {
 		if in.Name == name {
 			return in, true
 		}
 	}
-	return t.former[name], false
+	return now.former[name], false
 }

@@ -11,7 +11,7 @@ import (
 // untilNextScan waits until the next scan is due; scan is the cost of the last one. Meanwhile it
 // does what comes between scans. It returns false when ctx has ended.
 func (d *discovery) untilNextScan(ctx context.Context, scan finder.Cost) bool {
-	polled := slices.ContainsFunc(d.t.inputs, func(in *input) bool { return in.Watch == "poll" })
+	polled := slices.ContainsFunc(d.t.inputs(), func(in *input) bool { return in.Watch == "poll" })
 	pace := finder.Pace{Heard: d.t.watch.Healthy() && !polled, Busy: d.t.scans.no-d.stirred < busyFor, Most: d.t.o.Rescan}
 	wait := pace.ScanWait(scan)
 	due := time.Now().Add(wait)

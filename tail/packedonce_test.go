@@ -124,7 +124,7 @@ func TestCompressedDone(t *testing.T) {
 	w.expect("in", write("a.json", "third")...)
 	s.run(`truncate a.json 0`)
 	w.look()
-	in := w.tailer.inputs[0]
+	in := w.tailer.inputs()[0]
 	w.await("the compressed file to be read", func() bool {
 		for k := range in.known.All() {
 			if k.info.Info().Packed.Size > 0 && k.info.Info().Done && k.reader == nil {

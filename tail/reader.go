@@ -157,7 +157,7 @@ type report struct {
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, noted := t.noticeOf(r)
-	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), noted: noted, asked: t.mayBeAsked(r), heard: t.hears(r), safe: r.k.safe, scans: t.scans.done}
+	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), noted: noted, asked: t.mayBeAsked(r), heard: t.hears(r), safe: r.k.safe, scans: t.scans.done.Load()}
 }
 
 // worker takes turns of readers. It belongs to one goroutine.

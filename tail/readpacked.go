@@ -108,7 +108,7 @@ func (t *Tailer) settlePacked() map[string]error {
 // surveyedPacked returns the compressed files that were inspected and are not being read. The
 // caller holds mu.
 func (t *Tailer) surveyedPacked() (all []*packed) {
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for _, p := range in.packed {
 			if p.facts != nil {
 				all = append(all, p)
@@ -132,7 +132,7 @@ func (t *Tailer) readWaiting() (busy, rotated bool) {
 			t.advance(p)
 		}
 	}
-	return t.isBusy(), slices.ContainsFunc(t.inputs, func(in *input) bool { return len(in.rotated) > 0 })
+	return t.isBusy(), slices.ContainsFunc(t.inputs(), func(in *input) bool { return len(in.rotated) > 0 })
 }
 
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be

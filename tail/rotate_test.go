@@ -75,7 +75,7 @@ func (w *world) wantReadToTheirEnds() {
 	for _, path := range paths {
 		st, err := inode.At(path)
 		must(w.t, err)
-		if r := w.tailer.inputs[0].readers.Get(st.Node); r == nil || r.k.position != st.Size || r.path() != path {
+		if r := w.tailer.inputs()[0].readers.Get(st.Node); r == nil || r.k.position != st.Size || r.path() != path {
 			w.t.Errorf("%s of %d bytes is read as %+v", path, st.Size, r)
 		}
 	}
@@ -92,7 +92,7 @@ func TestRotateFast(t *testing.T) {
 		name := func(n int) string { return w.path(fmt.Sprintf("a.log.%d", n)) }
 		known := func(path string) func() bool {
 			st, err := inode.At(path)
-			return func() bool { return err != nil || w.tailer.inputs[0].byNode.get(st.Node) != nil }
+			return func() bool { return err != nil || w.tailer.inputs()[0].byNode.get(st.Node) != nil }
 		}
 		for n := range 60 {
 			var text []byte
@@ -129,7 +129,7 @@ func TestRotatedBeforeSeen(t *testing.T) {
 	w := newWorld(t)
 	must(t, os.WriteFile(w.path("old.log.1"), []byte("of another time\n"), 0o644))
 	w.start()
-	w.await("events", func() bool { return w.tailer.scans.done > 1 && w.tailer.watch.Covers(w.path("a.log")) })
+	w.await("events", func() bool { return w.tailer.scans.done.Load() > 1 && w.tailer.watch.Covers(w.path("a.log")) })
 	var want []string
 	line := func(f *os.File, what string, n int) {
 		want = append(want, fmt.Sprintf("%s of %d", what, n))

@@ -188,7 +188,7 @@ func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
 
 // isOfAnother reports whether a path is one that another input reads.
 func (d *discovery) isOfAnother(in *input, path string) bool {
-	return slices.ContainsFunc(d.t.inputs, func(o *input) bool { return o != in && o.Spec.Matches(path) })
+	return slices.ContainsFunc(d.t.inputs(), func(o *input) bool { return o != in && o.Spec.Matches(path) })
 }
 
 // wasRead reports whether all that the file s holds was read from other files, as far as can be told.

@@ -409,7 +409,7 @@ var commands = map[string]func(s *script, a []string) error{
 		for fmt.Sprint(n) != a[0] && time.Now().Before(late) {
 			s.look()
 			s.tailer.mu.Lock()
-			n = s.tailer.inputs[0].known.Len()
+			n = s.tailer.inputs()[0].known.Len()
 			s.tailer.mu.Unlock()
 		}
 		if fmt.Sprint(n) != a[0] {
@@ -443,7 +443,7 @@ var commands = map[string]func(s *script, a []string) error{
 		next := s.tailer.scans.no + 1
 		s.tailer.mu.Unlock()
 		s.tailer.rescanSoon()
-		s.await("a scan", func() bool { return s.tailer.scans.done >= next })
+		s.await("a scan", func() bool { return s.tailer.scans.done.Load() >= next })
 		return nil
 	},
 	"told": func(s *script, a []string) error { // WORD…: it is logged sooner or later

@@ -109,7 +109,7 @@ func (t *Tailer) filesBut(without func(*reader) bool) (files []FileStatus, other
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	files, others = []FileStatus{}, make(map[string]int)
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
 			if without(r) {
 				others[in.Name]++
@@ -181,11 +181,7 @@ func (t *Tailer) Refused() bool {
 }
 
 // Scanned reports whether at least one scan has ended.
-func (t *Tailer) Scanned() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.scans.done > 0
-}
+func (t *Tailer) Scanned() bool { return t.scans.done.Load() > 0 }
 
 // noteArrival notes the size of the file, if some of its bytes are not safe yet. The caller holds
 // mu.

@@ -74,7 +74,7 @@ func (t *Tailer) leaveStream(r *reader) {
 	if s == nil {
 		return
 	}
-	for _, o := range r.part(t.scans.done) {
+	for _, o := range r.part(t.scans.done.Load()) {
 		t.readyLocked(o)
 	}
 	r.joint = new(joint) // of its own, because the turn under way may still write to it
@@ -177,7 +177,7 @@ func (w *worker) joinMessage(r, before *reader) error {
 func (t *Tailer) before(r *reader) (before job, wait bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.scans.done < r.seeks { // a scan may still find the file before it
+	if t.scans.done.Load() < r.seeks { // a scan may still find the file before it
 		return job{}, true
 	}
 	o, doubted := r.in.predecessor(r)
@@ -196,7 +196,7 @@ func (t *Tailer) before(r *reader) (before job, wait bool) {
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.Ago() < soon
-	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done >= r.sure); {
+	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done.Load() >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return job{}, true
 	case open && left:
@@ -284,7 +284,7 @@ func (r *reader) hasLeft() bool { return r.life.IsGone() || r.path() != r.stream
 // readySeekers gives turns to the readers that wait for the end of a scan, or do so once their turn has ended;
 // in a run --once, to all of container logs. The caller holds mu.
 func (t *Tailer) readySeekers() {
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for _, s := range in.streams {
 			for _, r := range s.files {
 				if r.life.Wait() == tracker.ForPredecessor || r.life.IsRunning() || t.o.Once {
@@ -305,7 +305,7 @@ func (t *Tailer) mayBeAsked(r *reader) bool {
 	if r.stream == nil || !t.o.Once || !r.hasLeft() {
 		return false
 	}
-	return t.scans.done == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
+	return t.scans.done.Load() == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
 		before, _ := r.in.predecessor(o)
 		return o.seeks > 0 && before == r
 	})

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,8 +135,8 @@ type Tailer struct {
 	notices *notices.Board
 	size    func(int64) int64 // nil but in tests, see stat
 
-	// mu guards what follows, but for channels and fds.open. The goroutine that discovers alone writes
-	// inputs and scans.no, and reads these without it.
+	// mu guards what follows, but for channels and atomic values. The goroutine that discovers alone writes
+	// scans.no, and reads it without it.
 	mu sync.Mutex
 	registry
 	turns     turns
@@ -152,18 +153,26 @@ type Tailer struct {
 
 // registry holds the inputs and their files.
 type registry struct {
-	inputs []*input          // replaced only by the goroutine that discovers
-	former map[string]*input // by name: those that are no longer there
-	era    uint64            // of inputs: how often they were replaced
-	byName map[string]*files // of every input that there was
-	byPath *index.Groups[string, reader]
+	configured atomic.Pointer[configured] // replaced only by the goroutine that discovers, which holds mu
+	era        uint64                     // how often that was
+	byName     map[string]*files          // of every input that there was
+	byPath     *index.Groups[string, reader]
 }
+
+// configured are the inputs in force. It does not change.
+type configured struct {
+	inputs []*input
+	former map[string]*input // by name: those that are no longer there
+}
+
+// inputs are the inputs in force. The caller must not change the list.
+func (t *Tailer) inputs() []*input { return t.configured.Load().inputs }
 
 // scans says which scan is under way, and which have ended.
 type scans struct {
 	no     uint64               // of the scan under way, or of the last one
 	began  [mostBegan]time.Time // when the last scans began, by their numbers
-	done   uint64               // how many were completed
+	done   atomic.Uint64        // how many were completed; changed by the goroutine that discovers, which holds mu
 	wanted chan struct{}        // a scan is wanted before the next periodic one
 }
 
@@ -172,7 +181,7 @@ type scans struct {
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
 		o: o, stamp: record.BatchID(uuid.New()),
-		registry: registry{former: make(map[string]*input), byName: make(map[string]*files), byPath: newPaths()},
+		registry: registry{byName: make(map[string]*files), byPath: newPaths()},
 		turns:    turns{workers: workers{all: runtime.GOMAXPROCS(0)}},
 		looks:    looks{queue: agenda.New(func(r *reader) *agenda.Slot { return &r.polled.Slot }), tick: make(chan struct{}, 1)},
 		fds:      descriptors{most: allowed(o.OpenFiles)},
@@ -183,6 +192,7 @@ func New(o Options) (*Tailer, error) {
 		finished: make(chan struct{}, 1),
 		notices:  notices.New(o.Logger),
 	}
+	t.configured.Store(new(configured))
 	t.turns.work.L, t.turns.ended.L = &t.mu, &t.mu
 	t.watch = finder.NewWatcher(listener{t}, o.Logger)
 	t.find = &discovery{t: t, own: finder.NewOwn(o.Avoid, o.Own)}
@@ -192,10 +202,11 @@ func New(o Options) (*Tailer, error) {
 			return nil, err
 		}
 		t.find.remind(in)
-		t.inputs, t.byName[in.Name] = append(t.inputs, in), in.files
+		t.configured.Store(&configured{inputs: append(t.inputs(), in)})
+		t.byName[in.Name] = in.files
 		t.find.weigh()
 	}
-	t.watch.SetPause(lookEvery(t.inputs))
+	t.watch.SetPause(lookEvery(t.inputs()))
 	return t, nil
 }
 
@@ -242,7 +253,7 @@ func (t *Tailer) locked(do func()) {
 // noteEnd tells discover that a run --once may have nothing left to do. The caller holds
 // mu.
 func (t *Tailer) noteEnd() {
-	if t.o.Once && t.scans.done > 0 && !t.isBusy() {
+	if t.o.Once && t.scans.done.Load() > 0 && !t.isBusy() {
 		select {
 		case t.finished <- struct{}{}:
 		default:
@@ -259,10 +270,10 @@ func (t *Tailer) isBusy() bool { return t.surveys.pending > 0 || t.turns.tracker
 func (t *Tailer) Resting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.scans.done == 0 || t.surveys.pending > 0 {
+	if t.scans.done.Load() == 0 || t.surveys.pending > 0 {
 		return false
 	}
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
 			if r.life.Turn() != tracker.Resting {
 				return false

@@ -20,7 +20,7 @@ func (t *Tailer) Tap(inputs ...string) (*Tap, error) { return t.taps.Open(inputs
 
 // Inputs returns the inputs of the tailer as they were configured, in their order.
 func (t *Tailer) Inputs() (all []Input) {
-	for _, in := range t.inputsNow() {
+	for _, in := range t.inputs() {
 		all = append(all, in.Input)
 	}
 	return all

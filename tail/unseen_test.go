@@ -38,7 +38,7 @@ func TestFoundAndStopped(t *testing.T) {
 		w.appendTo(fmt.Sprintf("%d.log", i), want[i]+"\n")
 	}
 	w.start()
-	w.await("a scan", func() bool { return w.tailer.scans.done > 0 })
+	w.await("a scan", func() bool { return w.tailer.scans.done.Load() > 0 })
 	w.stop()
 	w.await("the stop", func() bool { return w.tailer.turns.drained != nil })
 	close(gate) // who has a turn ends it, and there are no others
@@ -65,7 +65,7 @@ func TestFoundAndKilled(t *testing.T) {
 		want = append(want, fmt.Sprintf("line of %d", i))
 		w.appendTo(fmt.Sprintf("%d.log", i), want[i]+"\n")
 	}
-	w.await("readers", func() bool { return w.tailer.inputs[0].readers.Len() == files })
+	w.await("readers", func() bool { return w.tailer.inputs()[0].readers.Len() == files })
 	close(gate)
 	must(t, w.j.Sync()) // the tailer does not wait until the files it found are in the journal
 	w.kill()
@@ -90,7 +90,7 @@ func (w *world) doubted() (lines []string) {
 	w.expect("in", lines...)
 	w.appendTo("b.log", text+"one more\n")
 	w.look()
-	w.await("a doubt", func() bool { return len(w.tailer.inputs[0].suspect) == 1 })
+	w.await("a doubt", func() bool { return len(w.tailer.inputs()[0].suspect) == 1 })
 	return lines
 }
 
@@ -176,7 +176,7 @@ func TestPackedAndKilled(t *testing.T) {
 	w.start()
 	w.taker.set(func() { w.taker.full = true })
 	w.look()
-	w.await("readers", func() bool { return w.tailer.inputs[0].readers.Len() == files })
+	w.await("readers", func() bool { return w.tailer.inputs()[0].readers.Len() == files })
 	w.look()
 	w.kill()
 	for i := range files {

@@ -360,7 +360,7 @@ func (w *world) look() {
 		next := t.scans.no + 1
 		t.mu.Unlock()
 		t.rescanSoon()
-		w.await("a scan", func() bool { return t.scans.done >= next })
+		w.await("a scan", func() bool { return t.scans.done.Load() >= next })
 	}
 	t.mu.Lock()
 	for _, r := range t.all() {
@@ -382,7 +382,7 @@ func (t *Tailer) states() (all []string) {
 	for _, r := range t.all() {
 		all = append(all, fmt.Sprintf("%s life=%+v shown=%+v owed=%v", r.path(), r.life, r.shown, r.owed.Load()))
 	}
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for n, s := range in.suspect {
 			all = append(all, fmt.Sprintf("suspect %v: %+v", n, s))
 		}
@@ -391,7 +391,7 @@ func (t *Tailer) states() (all []string) {
 }
 
 func (t *Tailer) all() (all []*reader) {
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
 			all = append(all, r)
 		}
@@ -413,7 +413,7 @@ func (t *Tailer) undecided() bool {
 	if t.surveys.pending > 0 {
 		return true
 	}
-	for _, in := range t.inputs {
+	for _, in := range t.inputs() {
 		for _, p := range in.packed {
 			if p.err == nil && p.state().IsPending() {
 				return true
@@ -425,7 +425,7 @@ func (t *Tailer) undecided() bool {
 
 // suspects reports whether a file may be a copy and is not being read yet.
 func (t *Tailer) suspects() bool {
-	return slices.ContainsFunc(t.inputs, func(in *input) bool { return len(in.suspect) > 0 })
+	return slices.ContainsFunc(t.inputs(), func(in *input) bool { return len(in.suspect) > 0 })
 }
 
 // expect waits for exactly these records of an input, in any order, since it
