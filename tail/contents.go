@@ -34,19 +34,21 @@ func (r *reader) src() io.ReaderAt {
 	return r.z
 }
 
-// changed reports whether a file has changed since the last turn of its reader. st is its status
-// now.
-func (r *reader) changed(st inode.Status) bool {
+// form is by what it is seen that a file has changed.
+type form struct{ size, mtime int64 }
+
+func (f form) isOf(st inode.Status) bool { return f == form{st.Size, st.Mtime} }
+
+// form is that of the file of a reader at the end of the last turn; of a compressed file, when it was looked
+// through. The caller holds mu.
+func (r *reader) form() form {
 	if r.z != nil {
-		return !r.z.isOf(st)
+		return r.z.form()
 	}
-	return st.Size != r.shown.size || st.Mtime != r.shown.mtime
+	return form{r.shown.size, r.shown.mtime}
 }
 
-// isOf reports whether a compressed file is as it was when it was looked through.
-func (c *contents) isOf(st inode.Status) bool {
-	return st.Size == c.file.Size && st.Mtime == c.file.Mtime
-}
+func (c *contents) form() form { return form{c.file.Size, c.file.Mtime} }
 
 // giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.

@@ -15,9 +15,8 @@ import (
 // lines that were written after the last read, and then beside each for copies from later truncations.
 func (d *discovery) findCopies(in *input) {
 	var found []rotated
-	for _, k := range take(d.t, &in.truncated) {
-		var c *candidate
-		d.t.locked(func() { c = k.candidate(d.t.scans.no) })
+	var read []*generation // in copies that are files of their own
+	for _, c := range d.truncated(in) {
 		last, isRead := d.copyOf(in, c)
 		if last.path != "" {
 			d.adopt(in, last.path, c.Info.First)
@@ -26,14 +25,37 @@ func (d *discovery) findCopies(in *input) {
 			info.Birth = last.st.Birth
 			found = append(found, rotated{info: info, at: last.path})
 		}
-		d.t.locked(func() {
-			if isRead && k.reader == nil && k.position == 0 { // the copy is read as a file of its own
-				d.t.settle(k)
-			}
-		})
+		if isRead && c.Position == 0 {
+			read = append(read, c.k)
+		}
+	}
+	if len(read) > 0 {
+		d.t.settleUnread(read)
 	}
 	for _, was := range found {
 		d.findSiblings(in, finder.NewLook(), was, was.at)
+	}
+}
+
+// truncated returns the generations of an input that ended with a truncation since this was asked last.
+func (d *discovery) truncated(in *input) (all []*candidate) {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	for _, k := range in.truncated {
+		all = append(all, k.candidate(d.t.scans.no))
+	}
+	in.truncated = nil
+	return all
+}
+
+// settleUnread notes of generations of which nothing was read that nothing more is to be read of them.
+func (t *Tailer) settleUnread(all []*generation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range all {
+		if k.reader == nil && k.position == 0 {
+			t.settle(k)
+		}
 	}
 }
 
@@ -75,7 +97,8 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 		return st, false, false
 	}
 	defer f.Close()
-	d.t.locked(func() { known = in.byNode.get(st.Node) != nil && in.doubted(st.Node) == nil })
+	known, doubted := d.knows(in, st.Node)
+	known = known && !doubted
 	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}

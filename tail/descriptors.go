@@ -113,7 +113,7 @@ func (w *worker) isUnchanged(r *reader) bool {
 		return false
 	}
 	if r.z != nil {
-		return r.z.isOf(st)
+		return r.z.form().isOf(st)
 	}
 	return st.Size == r.size && st.Mtime == r.mtime
 }

@@ -80,12 +80,8 @@ func (d *discovery) rescan() {
 	d.t.boundOpen()
 	d.t.mu.Unlock()
 	for _, in := range d.t.inputs() {
-		var unread []unfinished
-		seeks := take(d.t, &in.unsought)
-		if seeks {
-			unread = d.unreadOf(in) // before others are taken for what they hold
-			d.meetMoved(in, unread)
-		}
+		unread, seeks := d.unreadOf(in) // before others are taken for what they hold
+		d.meetMoved(in, unread)
 		in.scan.renewed, in.scan.paths = nil, nil
 		d.t.tellMatched(in, d.meetMatches(in, w))
 		d.noteSeen(in)
@@ -169,30 +165,59 @@ func (d *discovery) meet(in *input, path, first string) {
 		}
 		return
 	}
-	d.t.mu.Lock()
-	if r := in.readers.Get(st.Node); r != nil {
-		was := r.path()
-		d.t.mu.Unlock()
-		d.seen(r, path, was, st)
-		return
+	m := d.met(in, path, st, move{from: path})
+	for m.at != "" { // a reader has had it there
+		now, err := inode.At(m.at)
+		m = d.met(in, path, st, move{from: m.at, left: err != nil || now.Node != st.Node})
 	}
-	rival, left := d.t.rival(in, st)
-	known := in.byNode.get(st.Node) != nil // a file that was begun is followed, however old it is: it may be written to and rotated
-	d.t.mu.Unlock()
-	if rival != nil {
-		if left { // the other input reads the rest of it
-			d.adopt(rival, path, path)
+	if m.rival != nil {
+		if m.rest {
+			d.adopt(m.rival, path, path)
 		}
-		d.t.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(rival.Name))
+		d.t.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(m.rival.Name))
 		return
 	}
-	if old := in.IgnoreOlder.D(); old > 0 && !known && time.Since(time.Unix(0, st.Mtime)) > old {
+	if old := in.IgnoreOlder.D(); m.isRead || old > 0 && !m.begun && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
 	if first != "" || !d.readyCopiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
 		d.stirred = d.t.scans.no
 		d.taking = d.taking.Add(finder.CostOf(func() { d.adopt(in, path, first) }))
 	}
+}
+
+// meeting is what is known of a file that a scan has found.
+type meeting struct {
+	isRead bool   // a reader has it
+	at     string // at this path as far as that knows, which is to be looked at; empty: nothing is
+	rival  *input // see Tailer.rival
+	rest   bool   // the rival is to read the rest of it
+	begun  bool   // it is followed, however old it is: it may be written to and rotated
+}
+
+// move is how a file came to the path where a scan has found it.
+type move struct {
+	from string
+	left bool // that path does not lead to it any more
+}
+
+// met returns what is known of the file that a scan has found at path; st is its status. A reader of it is told
+// if by is from where that knows it.
+func (d *discovery) met(in *input, path string, st inode.Status, by move) (m meeting) {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	r := in.readers.Get(st.Node)
+	switch {
+	case r == nil:
+		m.rival, m.rest = d.t.rival(in, st)
+		m.begun = in.byNode.get(st.Node) != nil
+	case r.path() != by.from:
+		m.at = r.path()
+	default:
+		m.isRead = true
+		d.t.seen(r, path, by, st)
+	}
+	return m
 }
 
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and
@@ -285,25 +310,18 @@ type led struct {
 }
 
 // seen notes that a scan has found the file of a reader at path; st is its status. If its path so
-// far, was, does not lead to it any more, the file counts as renamed.
-func (d *discovery) seen(r *reader, path, was string, st inode.Status) {
-	renamed := false
-	if was != path {
-		now, err := inode.At(was)
-		renamed = err != nil || now.Node != st.Node
-	}
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	if !r.life.Awaits(d.t.scans.no) {
+// far does not lead to it any more, the file counts as renamed. The caller holds mu.
+func (t *Tailer) seen(r *reader, path string, by move, st inode.Status) {
+	if !r.life.Awaits(t.scans.no) {
 		return // another of its names came first, or it was let go meanwhile
 	}
 	r.lighten()
-	if renamed {
-		d.t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", was)
-		d.t.o.Metrics.Rotation(r.in.Name)
-		d.t.byPath.Delete(r)
+	if by.left {
+		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", by.from)
+		t.o.Metrics.Rotation(r.in.Name)
+		t.byPath.Delete(r)
 		r.own().at = path
-		d.t.byPath.Add(r)
+		t.byPath.Add(r)
 	}
-	d.t.apply(r, tracker.Seen{Scan: d.t.scans.no, Renamed: renamed, Changed: r.changed(st)})
+	t.apply(r, tracker.Seen{Scan: t.scans.no, Renamed: by.left, Changed: !r.form().isOf(st)})
 }

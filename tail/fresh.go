@@ -61,7 +61,16 @@ func (d *discovery) meetRenamed() {
 // file already.
 func (d *discovery) isKnown(in *input, path string) bool {
 	st, err := inode.At(path)
+	if err != nil || !st.IsRegular() {
+		return true
+	}
+	known, _ := d.knows(in, st.Node)
+	return known
+}
+
+// knows reports whether a file is being read or remembered, and whether that is because it may be a copy.
+func (d *discovery) knows(in *input, n inode.Node) (known, doubted bool) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
-	return err != nil || !st.IsRegular() || in.has(st.Node)
+	return in.has(n), in.doubted(n) != nil
 }

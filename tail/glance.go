@@ -13,32 +13,34 @@ func (t *Tailer) hears(r *reader) bool {
 // glance checks the idle files for which no events come, and gives a turn to those that have grown.
 // It reports whether there are any.
 func (d *discovery) glance() (grown bool) {
-	type look struct {
-		r    *reader
-		node inode.Node
-		path string
-	}
-	var at []look
-	d.t.mu.Lock()
-	for _, r := range d.unheard() {
-		if r.life.Turn() == tracker.Resting && !r.polled.IsPlanned() {
-			at = append(at, look{r, r.node(), r.path()})
-		}
-	}
-	d.t.mu.Unlock()
-	for _, l := range at {
-		st, err := inode.At(l.path)
-		if err != nil || st.Node != l.node {
-			continue // it was moved or deleted, which the next scan handles
-		}
-		d.t.mu.Lock()
-		if l.r.changed(st) {
-			d.t.readyLocked(l.r)
+	for _, s := range d.silent() {
+		// One that was moved or deleted is handled by the next scan.
+		if st, err := inode.At(s.path); err == nil && st.Node == s.node && !s.form.isOf(st) {
+			d.t.ready(s.r)
 			grown = true
 		}
-		d.t.mu.Unlock()
 	}
 	return grown
+}
+
+// silent is an idle file whose growth no event reports.
+type silent struct {
+	r    *reader
+	node inode.Node
+	path string
+	form form
+}
+
+// silent returns the idle files whose growth no event reports.
+func (d *discovery) silent() (all []silent) {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	for _, r := range d.unheard() {
+		if r.life.Turn() == tracker.Resting && !r.polled.IsPlanned() {
+			all = append(all, silent{r, r.node(), r.path(), r.form()})
+		}
+	}
+	return all
 }
 
 // silence lists the readers whose growth no event reports. To ask that of each of thousands

@@ -82,7 +82,8 @@ func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
 	for _, m := range missing {
 		t.forgetMissing(in, m)
 	}
-	away, in.rotated = in.rotated, nil
+	away = append(in.rotated, in.scan.rotated...)
+	in.rotated, in.scan.rotated = nil, nil
 	return away
 }
 

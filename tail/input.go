@@ -59,6 +59,8 @@ type scanned struct {
 	matched  time.Time               // when a path matched last
 	unopened map[inode.Node]unopened // by the last scan
 
+	lost    []*generation // to come to those of files
+	rotated []rotated     // the same
 	// Of the scan under way; nil: not asked for yet.
 	renewed map[inode.Node]*reader // see readyCopiedUp
 	paths   map[string]bool        // of known files

@@ -24,6 +24,9 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, m := range l.matched {
+		l.meet(m)
+	}
 	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // a reader has the file since
 		return some(t.byPath.Get(f.Path), func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
 	})
@@ -46,9 +49,19 @@ type listing struct {
 	all   bool
 	told  map[notices.Subject]bool // whose notices are in files
 	files []FileStatus
+
+	matched []matched
 }
 
-// match adds each file that the patterns of an input match and that it does not read now.
+// matched is a path that the patterns of an input match.
+type matched struct {
+	in      *input
+	path    string
+	st      inode.Status
+	regular bool // a regular file is there, whose status is st
+}
+
+// match finds the paths that the patterns of an input match.
 func (l *listing) match(in *input) {
 	bare := in.Spec
 	bare.Heard = false // no folder has to be watched for this
@@ -58,14 +71,14 @@ func (l *listing) match(in *input) {
 	for s := range finder.NewWalk().Match(&bare) {
 		path := s.Path()
 		st, err := inode.At(path)
-		l.t.locked(func() { l.meet(in, path, st, err == nil && st.IsRegular()) })
+		l.matched = append(l.matched, matched{in, path, st, err == nil && st.IsRegular()})
 	}
 }
 
-// meet adds a path that matches the input to the listing, unless its file is being read. regular
-// says that the path leads to a regular file, whose status is st. The caller holds the mu of the
-// tailer.
-func (l *listing) meet(in *input, path string, st inode.Status, regular bool) {
+// meet adds a path that matches an input to the listing, unless its file is being read. The caller holds the
+// mu of the tailer.
+func (l *listing) meet(m matched) {
+	in, path, st, regular := m.in, m.path, m.st, m.regular
 	if regular && in.readers.Get(st.Node) != nil {
 		return
 	}

@@ -256,21 +256,40 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 			return
 		case <-t.surveys.wanted:
 		}
-		for ctx.Err() == nil {
-			t.mu.Lock()
-			if len(t.surveys.queue) == 0 {
-				t.mu.Unlock()
-				break
+		for job := t.nextSurvey(nil); job.p != nil && ctx.Err() == nil; {
+			x, err := t.lookThrough(ctx, job.p, job.path)
+			if ctx.Err() != nil {
+				return
 			}
-			p := t.surveys.queue[0]
-			t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
-			path := p.path
-			t.mu.Unlock()
-			if x, err := t.lookThrough(ctx, p, path); ctx.Err() == nil {
-				t.surveyed(p, x, err)
-			}
+			job = t.nextSurvey(&surveyed{job.p, x, err})
 		}
 	}
+}
+
+// nextSurvey takes note of an inspection that has ended (nil: none has), and returns the next compressed file
+// that is to be inspected, with its path; nil: there is none.
+func (t *Tailer) nextSurvey(did *surveyed) (job struct {
+	p    *packed
+	path string
+}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if did != nil {
+		t.surveyed(did)
+	}
+	if len(t.surveys.queue) > 0 {
+		job.p = t.surveys.queue[0]
+		job.path = job.p.path
+		t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
+	}
+	return job
+}
+
+// surveyed is what the inspection of a compressed file has found.
+type surveyed struct {
+	p   *packed
+	x   *archive.Facts
+	err error
 }
 
 // lookThrough inspects the compressed file p at path. The error is archive.ErrChanged if the file
@@ -296,10 +315,10 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 }
 
 // surveyed continues with a compressed file whose inspection has ended. One that changed or was
-// removed meanwhile is left to the next scan. Any other error is logged.
-func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
-	t.mu.Lock()
-	p.queued, p.facts, p.err, p.failed = false, x, nil, time.Time{}
+// removed meanwhile is left to the next scan. Any other error is logged. The caller holds mu.
+func (t *Tailer) surveyed(did *surveyed) {
+	p, err := did.p, did.err
+	p.queued, p.facts, p.err, p.failed = false, did.x, nil, time.Time{}
 	t.surveys.pending--
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -314,12 +333,10 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	case p.in.packed[p.st.Node] == p:
 		t.advance(p)
 	}
-	path, err := p.path, p.err
 	t.readySeekers() // a message may go on in the file
 	t.noteEnd()
-	t.mu.Unlock()
 	t.turns.ended.Broadcast()
-	if err != nil {
-		t.tell(path, err)
+	if p.err != nil {
+		t.tell(p.path, p.err)
 	}
 }

@@ -277,7 +277,7 @@ func (w *worker) look(r *reader) (inode.Status, error) {
 		return st, err
 	}
 	if r.z != nil {
-		if !r.z.isOf(st) {
+		if !r.z.form().isOf(st) {
 			return st, archive.ErrChanged
 		}
 		st.Size = r.z.Size()

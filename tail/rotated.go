@@ -47,7 +47,7 @@ func (d *discovery) findRotated(in *input, away []rotated) {
 			d.findSiblings(in, w, g, path)
 		}
 		if g.looks++; g.looks < mostLooks {
-			d.t.locked(func() { in.rotated = append(in.rotated, g) })
+			in.scan.rotated = append(in.scan.rotated, g)
 			d.t.rescanSoon()
 		}
 	}
@@ -182,7 +182,7 @@ func (d *discovery) judgeSibling(gone rotation.Gone, hasName func(string) bool, 
 // factsOf returns what the status of a file tells of it.
 func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
 	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
-	d.t.locked(func() { b.Known = s.in.has(st.Node) })
+	b.Known, _ = d.knows(s.in, st.Node)
 	return b
 }
 

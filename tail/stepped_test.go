@@ -2,7 +2,6 @@ package tail
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 
 	"kusto-agent/internal/format"
@@ -47,11 +46,9 @@ func (s *stepped) isScanWanted() bool {
 
 // survey looks through the compressed files that wait for it.
 func (s *stepped) survey() {
-	for len(s.surveys.queue) > 0 {
-		p := s.surveys.queue[0]
-		s.surveys.queue = slices.Delete(s.surveys.queue, 0, 1)
-		x, err := s.lookThrough(s.w.t.Context(), p, p.path)
-		s.surveyed(p, x, err)
+	for job := s.nextSurvey(nil); job.p != nil; {
+		x, err := s.lookThrough(s.w.t.Context(), job.p, job.path)
+		job = s.nextSurvey(&surveyed{job.p, x, err})
 	}
 }
 

@@ -19,10 +19,14 @@ type unfinished struct {
 }
 
 // unreadOf returns the files of an input that no reader has and no earlier run has read to their
-// end. Of those that were truncated since it has copies looked for.
-func (d *discovery) unreadOf(in *input) (all []unfinished) {
+// end, if they are to be looked for (seeks). Of those that were truncated since it has copies looked for.
+func (d *discovery) unreadOf(in *input) (all []unfinished, seeks bool) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
+	if !in.unsought {
+		return nil, false
+	}
+	in.unsought = false
 	for k := range in.known.All() {
 		switch info := k.info.Info(); {
 		case k.reader != nil || info.Done:
@@ -33,7 +37,7 @@ func (d *discovery) unreadOf(in *input) (all []unfinished) {
 			in.truncated, in.lost = append(in.truncated, k), append(in.lost, k)
 		}
 	}
-	return all
+	return all, true
 }
 
 // meetMoved reads files that an earlier run has not read to their end and that now have a
@@ -53,7 +57,7 @@ func (d *discovery) meetMoved(in *input, unread []unfinished) {
 }
 
 // findMoved looks at the start for the files in unread where no pattern matches, and has them read
-// on. Those that are not found go to in.lost, since their content may be found in another file
+// on. Those that are not found count as lost, since their content may be found in another file
 // later. It also looks for files that were rotated after each.
 func (d *discovery) findMoved(in *input, unread []unfinished) {
 	w := finder.NewLook()
@@ -78,11 +82,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		switch {
 		case !ok && !u.found:
-			d.t.locked(func() {
-				if !slices.Contains(in.lost, u.generation) {
-					in.lost = append(in.lost, u.generation)
-				}
-			})
+			in.scan.lost = append(in.scan.lost, u.generation)
 		case ok && path == u.info.Path && !in.onceNamed(u.info):
 			continue // a scan finds it by itself
 		case ok:

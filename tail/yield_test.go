@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -54,15 +53,13 @@ func renamedInATurn(t *testing.T, during func(scan func())) {
 	tailer.scan()
 	tailer.turnAll()
 	must(t, os.WriteFile(w.path("a.log"), []byte("a line\n"), 0o644))
-	st, err := inode.At(w.path("a.log"))
-	must(t, err)
 	w.rename("a.log", "b.log.gz") // so named when its turn begins, it would not be read
 	r := tailer.all()[0]
 	wk := tailer.begin(r)
 	tailer.scanWithout()
 	tailer.size = func(size int64) int64 {
 		tailer.size = nil
-		during(func() { tailer.find.seen(r, w.path("b.log.gz"), w.path("a.log"), st) })
+		during(func() { tailer.find.meet(tailer.inputs()[0], w.path("b.log.gz"), "") })
 		return size
 	}
 	next, err := wk.turn(r)
