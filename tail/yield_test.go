@@ -43,6 +43,34 @@ func TestScanAfterTheReader(t *testing.T) {
 	f("it was empty and is compressed", "a.log", nil, packedBytes(".gz", more), (*worker).turn)
 }
 
+// TestAwayForAScan: a name that a scan does not find is not gone: it may have been renamed under its eyes.
+func TestAwayForAScan(t *testing.T) {
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("*.log")}
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	w.rename("a.log", "hidden")
+	tailer.isScanWanted()
+	tailer.scan()
+	if !tailer.isScanWanted() {
+		t.Error("no other scan is asked for")
+	}
+	w.rename("hidden", "b.log")
+	tailer.scan()
+	tailer.turnAll()
+	w.appendTo("b.log", "two\n")
+	tailer.scan()
+	tailer.turnAll()
+	if got := w.boxed.take("in"); !slices.Equal(got, []string{"one", "two"}) {
+		t.Errorf("records are %q", got)
+	}
+	if n := w.boxed.logged("was moved away or deleted"); n > 0 || w.boxed.counter("rotations") != 1 {
+		t.Errorf("it is logged %d times as moved away, and counted as rotated %d times", n, w.boxed.counter("rotations"))
+	}
+}
+
 // renamedInATurn has a scan find a file under another name while its reader compares what is new in it,
 // which was empty before. during is called by the turn, with the rest of that scan.
 func renamedInATurn(t *testing.T, during func(scan func())) {
