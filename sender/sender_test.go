@@ -234,8 +234,9 @@ func refusal(v kusto.Verdict, status int, code string) kusto.Answer {
 
 // first answers the first n requests with a, and takes the rest.
 func first(n int, a kusto.Answer) func(*kusto.Ingest) kusto.Answer {
+	var asked atomic.Int64
 	return func(in *kusto.Ingest) kusto.Answer {
-		if n--; n >= 0 {
+		if asked.Add(1) <= int64(n) {
 			return a
 		}
 		return ok(in)

@@ -3,6 +3,7 @@ package sender
 import (
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,12 +95,9 @@ func TestTheLogIsNotFloodedByWhatEachRequestTells(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := 0
+			var n atomic.Int64
 			within(t, nil, roomy, func(w *world) {
-				w.answer = func(in *kusto.Ingest) kusto.Answer {
-					n++
-					return c.answer(n, in)
-				}
+				w.answer = func(in *kusto.Ingest) kusto.Answer { return c.answer(int(n.Add(1)), in) }
 				for range 5*60 - 1 {
 					w.s.Put(numbered("T", "ab"))
 					pass(time.Second)
@@ -162,10 +160,10 @@ func TestFailuresAreToldBeforeTheirEnd(t *testing.T) {
 		"route recovered": ok,
 		"route is held":   func(*kusto.Ingest) kusto.Answer { return held },
 	} {
-		n := 0
+		var asked atomic.Int64
 		within(t, nil, roomy, func(w *world) {
 			w.answer = func(in *kusto.Ingest) kusto.Answer {
-				if n++; n < 8 { // each failure is another one than the last, so that each is told
+				if n := int(asked.Add(1)); n < 8 { // each failure is another one than the last, so that each is told
 					return refusal(kusto.Retry, 500+n%2*3, "ServiceUnavailable")
 				}
 				return answer(in)
@@ -192,9 +190,10 @@ func TestTheLogEndsWithHowItIs(t *testing.T) {
 	for name, later := range map[string]time.Duration{"it runs on": 10 * time.Minute, "it is stopped": 0} {
 		t.Run(name, func(t *testing.T) {
 			within(t, nil, roomy, func(w *world) {
-				began, n := time.Now(), 0
+				began := time.Now()
+				var asked atomic.Int64
 				w.answer = func(in *kusto.Ingest) kusto.Answer {
-					if n++; time.Since(began) < 20*time.Second {
+					if n := int(asked.Add(1)); time.Since(began) < 20*time.Second {
 						return failing(n)
 					}
 					return ok(in)
