@@ -138,6 +138,9 @@ func TestPoisonDoesNotHoldSlotsOfTheReplay(t *testing.T) {
 // Fifty payloads whose requests all time out leave the others nine tenths of
 // the rate they have without them, also after an outage.
 func TestPoisonThatTimesOutLeavesTheRate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half an hour of its time in which fifty payloads are divided")
+	}
 	rate := func(poisons int, outage bool) (n int64) {
 		within(t, nil, roomy, func(w *world) {
 			p := poison(w, refusal(kusto.Unknown, 0, ""))
@@ -172,11 +175,7 @@ func TestPoisonThatTimesOutLeavesTheRate(t *testing.T) {
 		return n
 	}
 	without := rate(0, false)
-	outages := []bool{false, true}
-	if testing.Short() {
-		outages = outages[1:]
-	}
-	for _, outage := range outages {
+	for _, outage := range []bool{false, true} {
 		with := rate(50, outage)
 		t.Logf("outage %v: %d beside fifty that time out, %d without", outage, with, without)
 		if float64(with) < 0.9*float64(without) {

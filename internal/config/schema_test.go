@@ -144,7 +144,10 @@ func TestSchemaAgreesWithTheDecoder(t *testing.T) {
 		if k.path == "" {
 			return
 		}
-		for _, value := range values {
+		for i, value := range values {
+			if testing.Short() && i%4 > 0 {
+				continue
+			}
 			said, err := toldOf(t, k.path, value), valid(at(k.path, value))
 			isNeeded := value == "null" || value == "[]" || value == "{}" || value == "''" // told as missing, not as wrong
 			free := k.typ.Kind() == reflect.String && k.allowed == nil || isNeeded || strings.Contains(value, "${WORD")

@@ -59,10 +59,14 @@ func TestMain(m *testing.M) {
 }
 
 // runMore has more tests run at a time than there are cores, unless it was asked for
-// so many: they wait for processes most of the time.
+// so many: they wait for processes and timers most of the time, less so under the race detector.
 func runMore() {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
+		each := 3
+		if underRace {
+			each = 2
+		}
+		_ = f.Value.Set(strconv.Itoa(each * runtime.GOMAXPROCS(0)))
 	}
 }

@@ -33,6 +33,9 @@ func TestEachCharacter(t *testing.T) {
 			}
 		}
 	}
+	if testing.Short() {
+		all = some
+	}
 	f(3, all)
 	f(61, some)
 	f(62, some)
@@ -56,7 +59,11 @@ func TestValidUTF8(t *testing.T) {
 // TestBehindAnother sees to each beginning of a character behind another one.
 func TestBehindAnother(t *testing.T) {
 	b := []byte("ä....0123456")
-	for w := range 1 << 24 {
+	step := 1
+	if testing.Short() {
+		step = 31
+	}
+	for w := 0; w < 1<<24; w += step {
 		b[2], b[3], b[4] = byte(w>>16), byte(w>>8), byte(w)
 		for _, b[5] = range []byte{'a', 0x80, 0xBF, 0xC0} {
 			if got, want := validUTF8(b), utf8.Valid(b); got != want {
