@@ -112,7 +112,7 @@ func TestReadSpansOfAnything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			times := 6
 			if testing.Short() {
-				times = 2
+				times = 1
 			}
 			for range times {
 				readSpansOfAnything(t, set, file)

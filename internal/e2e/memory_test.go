@@ -160,6 +160,7 @@ func TestMemoryOfLostPayloads(t *testing.T) {
 	const memory, routes = 16, 8
 	bytes := 12 << 20
 	if underRace { // which takes its time, and memory is not judged
+		t.Parallel()
 		bytes = 1 << 20
 	}
 	s := newSite(t, roomy)
@@ -244,11 +245,14 @@ func gzipBomb() string {
 // TestMemoryOfManyFiles: records of a few bytes from a thousand files, in an
 // outage: what is known of each of them is counted too.
 func TestMemoryOfManyFiles(t *testing.T) {
+	if underRace { // as above
+		t.Parallel()
+	}
 	f := func(name, spool, format string, records int) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, roomy)
 			files := 1000
-			if underRace { // as above
+			if underRace {
 				files = 100
 			}
 			var b strings.Builder
