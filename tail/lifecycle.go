@@ -172,11 +172,7 @@ func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 // registers in the journal. An error is one of reading the file.
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
-	was, info := r.file, r.info
-	w.t.nextGeneration(r, w.t.recent.Before(was, r.Offset()))
-	if r.registered {
-		w.t.remember(was, info.Facts())
-	}
+	w.t.nextGeneration(r, w.t.recent.Before(r.file, r.Offset()))
 	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
 	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
 	r.registered, r.toldOf = false, toldOf{}
@@ -236,6 +232,9 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	r.k.own().left = compare.Departure{At: found.UnixNano()} // not ctime: a file may show its new size before its new ctime
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
+	if r.registered {
+		t.rememberSoon(r.file, r.k.info) // now: a scan that finds its copy tells the journal where that is
+	}
 	t.rescanSoon()
 	r.file = r.in.nextOf(r.file)
 	if r.info.Dated != 0 {

@@ -3,8 +3,10 @@ package tail
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -110,4 +112,46 @@ func renamedInATurn(t *testing.T, during func(scan func())) {
 func TestRenamedInATurn(t *testing.T) {
 	t.Parallel()
 	renamedInATurn(t, func(scan func()) { scan() })
+}
+
+// hooked calls before at the first entry that the journal has to store at once.
+type hooked struct {
+	Positions
+	before func()
+}
+
+func (h *hooked) Register(f record.File, info record.Facts) error {
+	if before := h.before; before != nil {
+		h.before = nil
+		before()
+	}
+	return h.Positions.Register(f, info)
+}
+
+// TestCopyFoundDuringATruncation: a scan that finds the copy of a truncated file while the turn that has seen the
+// truncation goes on is the last to tell the journal where the copied content is.
+func TestCopyFoundDuringATruncation(t *testing.T) {
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("*.log*")}
+	text := strings.Repeat("a line of the file\n", 1000)
+	must(t, os.WriteFile(w.path("a.log"), []byte(text), 0o644))
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	must(t, os.WriteFile(w.path("a.log.1"), []byte(text), 0o644))
+	must(t, os.WriteFile(w.path("a.log"), []byte("new\n"), 0o644))
+	r := tailer.readerAt(w.path("a.log"))
+	wk := tailer.begin(r)
+	tailer.o.Positions = &hooked{tailer.o.Positions, tailer.scan}
+	next, err := wk.turn(r)
+	must(t, err)
+	tailer.end(wk, next)
+	if tailer.readerAt(w.path("a.log.1")).k.generation != 0 {
+		t.Fatal("the copy was not recognised")
+	}
+	for _, s := range w.remembered() {
+		if path := s.Info.Info().Path; s.File.Generation == 0 && path != w.path("a.log.1") {
+			t.Errorf("the journal has what was copied at %s", path)
+		}
+	}
 }
