@@ -191,6 +191,18 @@ type gate struct {
 	ln      net.Listener
 	server  *http.Server
 	served  sync.WaitGroup
+
+	refusing atomic.Bool
+	cut      sync.Map // ids of requests that were served, and whose answers found their connections closed
+}
+
+// ServeHTTP passes a request on. While the server closes idle connections, one may go on which a request just
+// came: what becomes of its answer is noted.
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.handler.ServeHTTP(w, r)
+	if g.refusing.Load() && http.NewResponseController(w).Flush() != nil {
+		g.cut.Store(r.Header.Get("x-ms-client-request-id"), true)
+	}
 }
 
 // gated puts a gate before the endpoint of the site, and opens it.
@@ -225,7 +237,8 @@ func (g *gate) open() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.ln, g.server = ln, &http.Server{Handler: g.handler}
+	g.refusing.Store(false)
+	g.ln, g.server = ln, &http.Server{Handler: g}
 	// Started here, ended by shut, which waits.
 	g.served.Go(func() { _ = g.server.Serve(ln) })
 }
@@ -240,6 +253,7 @@ func (g *gate) shut() {
 // refuse does so too, but does not wait for what is under way: whoever sent it may
 // be stopped.
 func (g *gate) refuse() {
+	g.refusing.Store(true)
 	g.server.SetKeepAlivesEnabled(false)
 	_ = g.ln.Close()
 	g.served.Wait()

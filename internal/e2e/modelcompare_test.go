@@ -110,7 +110,8 @@ const (
 
 // unanswered says whether the agent may not have heard of a request's success.
 func (m *model) unanswered(r emulator.Request) bool {
-	return r.Status == 0 || strings.Contains(r.Fault, "reset") || m.hangs // and the agent did not wait
+	_, cut := m.gate.cut.Load(r.ClientRequestID)
+	return cut || r.Status == 0 || strings.Contains(r.Fault, "reset") || m.hangs // and the agent did not wait
 }
 
 // brought remembers which lines each request brought.
