@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
@@ -19,10 +20,12 @@ func (d *discovery) findCopies(in *input) {
 	for _, c := range d.truncated(in) {
 		last, isRead := d.copyOf(in, c)
 		if last.path != "" {
-			d.adopt(in, last.path, c.Info.First)
-			isRead = isRead || !in.isUnopened(last.st.Node)
+			if last.st.Size > c.Position {
+				d.adopt(in, last.path, c.Info.First)
+				isRead = isRead || !in.isUnopened(last.st.Node)
+			}
 			info := c.Info
-			info.Birth = last.st.Birth
+			info.Birth = max(last.st.Birth, last.st.Mtime) // it may have been copied over an older one
 			found = append(found, rotated{info: info, at: last.path})
 		}
 		if isRead && c.Position == 0 {
@@ -60,9 +63,9 @@ func (t *Tailer) settleUnread(all []*generation) {
 }
 
 // copyOf returns a copy of the truncated generation c which is not known yet. Of several that begin alike,
-// such as those of earlier truncations, the one that was changed last is the copy; one without a path: there
-// is none. isRead says that one is known, and has all that was seen of a generation of which nothing was
-// read.
+// such as those of earlier truncations, it is one that holds more than was read, if there is any, and of these
+// the one that was changed last; one without a path: there is none. isRead says that one is known, and has all
+// that was seen of a generation of which nothing was read.
 func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) {
 	for _, path := range c.Info.Paths() {
 		dir, _ := filepath.Split(path)
@@ -75,7 +78,7 @@ func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) 
 			switch st, known, is := d.continues(in, c, path); {
 			case is && known:
 				isRead = isRead || c.isUnread() && st.Size >= c.Info.Size
-			case is && st.Ctime > last.st.Ctime:
+			case is && cmp.Or(cmp.Compare(min(st.Size, c.Position+1), min(last.st.Size, c.Position+1)), cmp.Compare(st.Ctime, last.st.Ctime)) > 0:
 				last = sibling{in, path, st}
 			}
 		}
@@ -89,7 +92,7 @@ func (c *candidate) isUnread() bool {
 }
 
 // continues reports whether the file at path is a copy of the truncated generation c, which no reader has,
-// and holds more than was read of that. known says that the file is known already. It also returns the status
+// and holds all that was read of that. known says that the file is known already. It also returns the status
 // of the file.
 func (d *discovery) continues(in *input, c *candidate, path string) (st inode.Status, known, is bool) {
 	f, st, err := inode.Open(path)
@@ -99,7 +102,7 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	defer f.Close()
 	known, doubted := d.knows(in, st.Node)
 	known = known && !doubted
-	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size <= c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}
 	if c.isUnread() { // another file with the same header was not written to so lately

@@ -45,10 +45,12 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
 	if is == identity.Continuation { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
-		if k.left.Unseen {
-			info.Birth = p.st.Mtime // a copy: the file was truncated, and may have been so again
+		fate := compare.FateOf(k.reader != nil, k.left, k.truncated)
+		truncated := k.left.Unseen || fate == identity.Truncated
+		if truncated {
+			info.Birth = p.st.Mtime // a copy: the file may have been copied and truncated again since
 		}
-		if k.left.Unseen || compare.FateOf(k.reader != nil, k.left, k.truncated) == identity.Past { // it shows the form of their names
+		if truncated || fate == identity.Past { // it shows the form of their names
 			in.rotated = append(in.rotated, rotated{info: info, at: p.path})
 			t.rescanSoon()
 		}

@@ -368,3 +368,49 @@ func TestCopyOfALetGoFile(t *testing.T) {
 		t.Errorf("records are %q", got)
 	}
 }
+
+// TestCopiedTwiceBetweenLooks: a log is written to, copied and truncated, twice, between two looks at it, and no
+// pattern matches the copies: the second, which nobody ever saw, is found by the form of its name, whether the
+// first is compressed by then or not, and whether it holds more than was read or not.
+func TestCopiedTwiceBetweenLooks(t *testing.T) {
+	t.Parallel()
+	rotate := func(s *script, from, to string) {
+		s.run("tick\ncp " + from + " " + to + "\ntruncate " + from + " 0\ntick")
+	}
+	for unread, first := range map[string]string{"all of it was read": "", "some of it was not read": "append a.log x301"} {
+		for name, packs := range map[string]string{
+			"plain": "", "the first is compressed": "keep-time-gzip a.log.2", "compressed": "keep-time-gzip a.log.2\nkeep-time-gzip a.log.1",
+		} {
+			t.Run(unread+", "+name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.in().RotateQuiet = 0 // files are looked through at once
+				s := newScript(w)
+				s.run("append a.log x1..x300")
+				tailer := w.stepped()
+				tailer.scan()
+				tailer.turnAll()
+				if got := len(w.boxed.take("in")); got != 300 {
+					t.Fatalf("%d records are read", got)
+				}
+				s.run(first)
+				rotate(s, "a.log", "a.log.2")
+				s.run("append a.log y1..y300")
+				rotate(s, "a.log", "a.log.1")
+				s.run("append a.log last\n" + packs)
+				for range 2 * mostLooks {
+					tailer.scan()
+					tailer.turnAll()
+					tailer.survey()
+				}
+				want := append(s.expand("y1..y300"), "last")
+				if first != "" {
+					want = append(want, "x301")
+				}
+				got := w.boxed.take("in")
+				slices.Sort(got)
+				wantRecords(t, got, want...)
+			})
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kusto-agent/emulator"
@@ -141,4 +142,50 @@ func TestLogrotateCopies(t *testing.T) {
 	f("with the copies", withRotated, "copytruncate")
 	f("with dated copies", withRotated, "copytruncate\ndateext\ndateformat -%Y%m%d-%s")
 	f("with compressed copies", withRotated, "copytruncate\ncompress\ndelaycompress")
+}
+
+// TestLogrotateCopiesWhileItStandsStill: the agent stands still while a log is written to, copied and truncated,
+// more than once. What it had not read is in the copies, and is stored once.
+func TestLogrotateCopiesWhileItStandsStill(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
+		t.Skipf("logrotate is started as root here: %v", err)
+	}
+	m := watchModes(t)
+	defer m.Wait()
+	f := func(name, directives string, more ...int) { // so many records before and after each rotation
+		m.run(name, func(t *testing.T, mode string) {
+			s := newSite(t, emulator.Options{})
+			records := jsonRecords(0, 1000)
+			n := 100
+			s.write("logs/app.log", joined(records[:n]))
+			for _, dir := range []string{"", "logs"} {
+				s.must(os.Chmod(s.path(dir), 0o755))
+			}
+			p := s.run(open + strings.ReplaceAll(byName, "MODE", mode))
+			s.awaitRows("App", n)
+			p.awaitSafe("app")
+			p.signal(syscall.SIGSTOP)
+			awaitStopped(t, p.cmd.Process)
+			for i, more := range more {
+				if i > 0 {
+					s.tick()
+					s.rotate(s.path("logs/app.log"), "su root root\nrotate 100\n"+directives)
+					s.tick()
+				}
+				for _, r := range records[n : n+more] {
+					s.append("logs/app.log", r+"\n")
+				}
+				n += more
+			}
+			p.signal(syscall.SIGCONT)
+			s.awaitRows("App", n)
+			s.wantRows("App", records[:n])
+			p.stop()
+		})
+	}
+	f("compressed", "copytruncate\ncompress", 100, 200, 100)
+	f("compressed later", "copytruncate\ncompress\ndelaycompress", 100, 200, 100)
+	f("dated", "copytruncate\ncompress\ndateext\ndateformat -%Y%m%d-%s", 100, 200, 10, 100)
+	f("nothing new before the first", "copytruncate", 0, 200, 100)
 }

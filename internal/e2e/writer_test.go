@@ -109,9 +109,14 @@ func (w *writer) kick(sig syscall.Signal) {
 	if sig != syscall.SIGSTOP {
 		return
 	}
-	// The signal is delivered when the process stands still, or has ended.
-	if err := unix.Waitid(unix.P_PID, w.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		w.t.Fatalf("hold the writer: %v", err)
+	awaitStopped(w.t, w.cmd.Process)
+}
+
+// awaitStopped waits until SIGSTOP is delivered: the process stands still, or has ended.
+func awaitStopped(t *testing.T, p *os.Process) {
+	t.Helper()
+	if err := unix.Waitid(unix.P_PID, p.Pid, nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatalf("hold a process: %v", err)
 	}
 }
 
@@ -273,24 +278,28 @@ func (m *modes) run(name string, test func(t *testing.T, mode string)) {
 	}
 }
 
-// rotate runs logrotate now, on the file of the writer, with some directives.
-// PID in them is that of the writer.
+// rotate is site.rotate on the file of the writer. PID in the directives is that of the writer.
 func (w *writer) rotate(path, directives string) {
 	w.t.Helper()
-	conf := w.site.path("logrotate.conf")
-	text := fmt.Sprintf("%s {\n%s\n}\n", path, strings.ReplaceAll(directives, "PID", strconv.Itoa(w.cmd.Process.Pid)))
-	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-		w.t.Fatal(err)
+	w.site.rotate(path, strings.ReplaceAll(directives, "PID", strconv.Itoa(w.cmd.Process.Pid)))
+}
+
+// rotate runs logrotate now, on a file, with some directives.
+func (s *site) rotate(path, directives string) {
+	s.t.Helper()
+	conf := s.path("logrotate.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, "%s {\n%s\n}\n", path, directives), 0o644); err != nil {
+		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(s.t.Context(), deadline)
 	defer cancel()
 	for {
-		out, err := exec.CommandContext(ctx, "logrotate", "-f", "-s", w.site.path("logrotate.state"), conf).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "logrotate", "-f", "-s", s.path("logrotate.state"), conf).CombinedOutput()
 		if ctx.Err() == nil && strings.Contains(string(out), "already exists, skipping rotation") {
 			continue // dates are told to the second
 		}
 		if err != nil || len(out) > 0 {
-			w.t.Fatalf("logrotate: %v: %s", err, out)
+			s.t.Fatalf("logrotate: %v: %s", err, out)
 		}
 		return
 	}
