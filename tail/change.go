@@ -202,10 +202,7 @@ func (w *worker) adapt(r *reader) {
 // deleted, its unread bytes are lost, counted and logged.
 func (w *worker) closeUnwanted(r *reader) tracker.Outcome {
 	t := w.t
-	st, err := w.look(r)
-	if err == nil && r.old > 0 {
-		err = w.passOld(r) // what start_at: end leaves out must not be read when the input comes back
-	}
+	st, err := w.lastLook(r)
 	w.retire(r, compare.Departure{Unwanted: true})
 	if left := st.Size - r.Offset(); err == nil && st.Links == 0 && left > 0 {
 		t.lose(r.file, r.info.Path, r.Offset(), left, "deleted file closed before its end, unread bytes are lost: its input no longer matches it",

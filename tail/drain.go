@@ -27,7 +27,7 @@ func (t *Tailer) drainDeleted(ctx context.Context) {
 // end of Run: until then a turn may still hand some of them over. The caller holds mu.
 func (t *Tailer) loseDeleted() {
 	for _, r := range t.turns.deleted {
-		if left := r.shown.size - r.k.position; left > 0 && !r.k.left.Unwanted { // else closeUnwanted has counted them
+		if left := r.shown.size - r.k.position; left > 0 && !r.k.left.Unwanted && !r.k.left.Lost { // else the turn that has closed it has counted them
 			t.lose(r.k.file(), r.path(), r.k.position, left, "deleted file was not read to its end before the agent stopped, its unread bytes are lost",
 				"fix", "raise shutdown_timeout, or see what is in the way of reading it")
 		}
@@ -52,8 +52,8 @@ func (t *Tailer) startDrain() (files int, done <-chan struct{}) {
 	t.turns.tracker.Stop()
 	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
-			if r.f == nil || r.life.Wish() == tracker.Drop {
-				continue // found again by its name, or given up: what is lost of it was counted then
+			if r.f == nil || r.k.reader != r {
+				continue // found again by its name, or another reader goes on with it
 			}
 			if st, err := inode.In(r.f); err != nil || st.Links > 0 {
 				continue

@@ -13,6 +13,7 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/agenda"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
@@ -196,19 +197,32 @@ func (t *Tailer) boundPinned() {
 	}
 }
 
-// abandon has a deleted file closed, so that its space on the disk is freed. Unread
-// bytes of the file are lost, counted and logged. The caller holds mu.
-func (t *Tailer) abandon(r *reader) {
-	t.apply(r, tracker.Wished{Wish: tracker.Drop})
-	end := r.shown.size
-	if r.z == nil {
-		end = max(end, r.pinned)
+// abandon has a deleted file closed by its next turn (see closeDropped), so that its space on the disk is
+// freed. The caller holds mu.
+func (t *Tailer) abandon(r *reader) { t.apply(r, tracker.Wished{Wish: tracker.Drop}) }
+
+// closeDropped ends the reader of a file that was dropped. Unless another reader goes on with what it has read,
+// its unread bytes are lost, counted and logged.
+func (w *worker) closeDropped(r *reader) tracker.Outcome {
+	if w.job.succeeded {
+		return tracker.Done
 	}
-	unread := max(end-r.k.position, 0)
-	if unread == 0 {
-		return // all of it was read, and only has to become safe
+	_, _ = w.lastLook(r) // if that fails, its size is that of the look before
+
+	if unread := r.size - r.Offset(); unread > 0 { // else all of it was read, and only has to become safe
+		w.t.lose(r.file, w.job.path, r.Offset(), unread, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
+			"end", r.size, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
+		w.report.left = &compare.Departure{Lost: true} // and no entry of the journal has the size, by which the next run would count them again
 	}
-	r.k.own().toldLost = true
-	t.lose(r.k.file(), r.path(), r.k.position, unread, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
-		"end", end, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
+	return tracker.Done
+}
+
+// lastLook looks at a file that is to be closed before it was read to its end, and passes over what
+// start_at: end leaves out: that is not lost, and must not be read when the input comes back.
+func (w *worker) lastLook(r *reader) (inode.Status, error) {
+	st, err := w.look(r)
+	if err == nil && r.old > 0 {
+		err = w.passOld(r)
+	}
+	return st, err
 }

@@ -166,7 +166,7 @@ func TestPinnedGrows(t *testing.T) {
 	}
 	scan()
 	scan()
-	s.run("counter abandoned 138\nreleased\ncounter abandoned 138")
+	s.run("released\ncounter abandoned 138")
 	if n := w.boxed.logged("ERROR", "max_pinned_deleted", "input=in", "a.log", "offset=0", "end=138", "fix="); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
@@ -199,6 +199,30 @@ func TestDeletedIsHeld(t *testing.T) {
 	wantRecords(t, w.boxed.take("in"), s.expand("x1..x9")...)
 	tailer.scan()
 	tailer.turnAll()
+	s.run("counter abandoned 0")
+	if n := len(tailer.all()); n > 0 {
+		t.Errorf("%d files are not let go", n)
+	}
+}
+
+// TestAbandonedInATurn: what a turn hands over of a file that is abandoned meanwhile does not count as lost.
+func TestAbandonedInATurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("set max_pinned_deleted 100\nappend a.log x1..x90")
+	tailer := w.stepped()
+	tailer.scan()
+	wk := tailer.begin(tailer.all()[0])
+	s.run("rm a.log")
+	tailer.scan()
+	next, err := wk.turn(wk.job.r)
+	must(t, err)
+	tailer.end(wk, next)
+	tailer.turnAll()
+	if got := w.boxed.take("in"); !slices.Equal(got, s.expand("x1..x90")) {
+		t.Errorf("records are %s", brief(got))
+	}
 	s.run("counter abandoned 0")
 	if n := len(tailer.all()); n > 0 {
 		t.Errorf("%d files are not let go", n)

@@ -130,17 +130,18 @@ func (r *reader) why() string {
 // job is what a worker is told of a reader when its turn begins. What changes meanwhile
 // gives the reader another turn.
 type job struct {
-	r        *reader
-	todo     tracker.Action // Read, CloseUnwanted or Close
-	life     tracker.File
-	path     string
-	left     agenda.Moment // see busy
-	replaced bool          // see isReplaced
-	asked    bool          // see mayBeAsked
-	noted    bool          // there is a notice about its file
-	heard    bool          // events tell what becomes of its file
-	safe     int64
-	scans    uint64 // that had ended
+	r         *reader
+	todo      tracker.Action // Read, CloseUnwanted or Close
+	life      tracker.File
+	path      string
+	left      agenda.Moment // see busy
+	replaced  bool          // see isReplaced
+	asked     bool          // see mayBeAsked
+	succeeded bool          // another reader has its generation
+	noted     bool          // there is a notice about its file
+	heard     bool          // events tell what becomes of its file
+	safe      int64
+	scans     uint64 // that had ended
 }
 
 // report is what a worker tells of the reader when its turn ends.
@@ -157,7 +158,7 @@ type report struct {
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
 func (t *Tailer) jobOf(r *reader) job {
 	_, noted := t.noticeOf(r)
-	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), noted: noted, asked: t.mayBeAsked(r), heard: t.hears(r), safe: r.k.safe, scans: t.scans.done.Load()}
+	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), noted: noted, asked: t.mayBeAsked(r), succeeded: r.k.reader != r, heard: t.hears(r), safe: r.k.safe, scans: t.scans.done.Load()}
 }
 
 // worker takes turns of readers. It belongs to one goroutine.

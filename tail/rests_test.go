@@ -88,15 +88,22 @@ func TestTurnUnderWayAtTheStop(t *testing.T) {
 	}
 }
 
-// What is not read of a deleted file that was given up just before the stop counts as lost once.
+// What is not read of a deleted file that was given up just before the stop, in a turn, counts as lost once, but
+// for what that turn hands over.
 func TestGivenUpJustBeforeTheStop(t *testing.T) {
 	text := strings.Repeat("line\n", 20_000)
-	for name, give := range map[string]struct {
-		up   func(t *Tailer, r *reader)
-		lost func(read int64) int64
-	}{
-		"abandoned for its space": {(*Tailer).abandon, func(int64) int64 { return int64(len(text)) }},
-		"unwanted":                {(*Tailer).leave, func(read int64) int64 { return int64(len(text)) - read }},
+	each := func(do func(t *Tailer, r *reader)) func(*world) {
+		return func(w *world) {
+			w.tailer.locked(func() {
+				for _, r := range w.tailer.all() {
+					do(w.tailer, r)
+				}
+			})
+		}
+	}
+	for name, giveUp := range map[string]func(w *world){
+		"abandoned for its space": each((*Tailer).abandon),
+		"unwanted":                each((*Tailer).leave),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -112,18 +119,17 @@ func TestGivenUpJustBeforeTheStop(t *testing.T) {
 			w.rename("a.tmp", "a.log") // it is first seen with all that it has
 			<-reads
 			must(t, os.Remove(w.path("a.log")))
-			w.tailer.locked(func() {
-				for _, r := range w.tailer.all() {
-					give.up(w.tailer, r)
-				}
-			})
+			giveUp(w)
 			w.stop()
 			w.await("the stop", func() bool { return w.tailer.turns.drained != nil })
 			close(ends)
 			<-w.stopped
 			read := int64(len(w.boxed.take("in")) * len("line\n"))
-			if n, lost := w.boxed.counter("abandoned"), give.lost(read); n != lost || read == 0 {
+			if n, lost := w.boxed.counter("abandoned"), int64(len(text))-read; n != lost || read == 0 {
 				t.Errorf("%d bytes were read and %d are counted as lost, want %d", read, n, lost)
+			}
+			if n := w.boxed.logged("ERROR", "a.log", fmt.Sprint("offset=", read), fmt.Sprint("bytes=", int64(len(text))-read)); n != 1 {
+				t.Errorf("the loss is logged %d times", n)
 			}
 		})
 	}

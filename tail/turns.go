@@ -110,8 +110,9 @@ func (w *worker) begin(r *reader) {
 // work does the job of a turn, and writes the report of it.
 func (w *worker) work() {
 	r := w.job.r
-	w.report.next = tracker.Done // without a case below: the file is dropped
 	switch w.job.todo {
+	case tracker.Close:
+		w.report.next = w.closeDropped(r)
 	case tracker.CloseUnwanted:
 		w.report.next = w.closeUnwanted(r)
 	case tracker.Read:
