@@ -50,7 +50,7 @@ func (t *Tailer) startDrain() (files int, done <-chan struct{}) {
 	}
 	t.turns.queue = nil
 	t.turns.tracker.Stop()
-	for _, in := range t.inputs() {
+	for in := range t.everyInput { // one that was removed just now may still have readers
 		for r := range in.readers.All() {
 			if r.f == nil || r.k.reader != r {
 				continue // found again by its name, or another reader goes on with it

@@ -104,6 +104,7 @@ func TestGivenUpJustBeforeTheStop(t *testing.T) {
 	for name, giveUp := range map[string]func(w *world){
 		"abandoned for its space": each((*Tailer).abandon),
 		"unwanted":                each((*Tailer).leave),
+		"its input is removed":    func(w *world) { w.inputs = nil; w.reload() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
