@@ -31,7 +31,7 @@ var lateCases = map[int][]string{
 	118: {"script:118-restored"},
 	119: {"script:119-clock", "journal.TestClockJumps"},
 	121: {"script:121-head-grows"},
-	122: {"script:122-reload", "tail.TestModelOfReloads", "internal/e2e.TestReloadUnderLoad", "internal/e2e.TestManyReloads"},
+	122: {"script:122-reload", "script:122-reload-deleted-and-back", "tail.TestModelOfReloads", "internal/e2e.TestReloadUnderLoad", "internal/e2e.TestManyReloads"},
 	124: {"internal/e2e.TestRestartsWhileItRotates"},
 
 	125: {"script:125-folders", "script:125-often"},

@@ -208,8 +208,10 @@ func (t *Tailer) retired(r *reader, left compare.Departure) {
 		r.in.describe(k, r.info)
 		k.reader, k.own().left = nil, left
 	}
-	if left.Lost {
+	if left.Lost || left.Told {
 		r.k.own().toldLost = true
+	}
+	if left.Lost {
 		r.in.lost = append(r.in.lost, r.k)
 	}
 }
