@@ -343,7 +343,7 @@ func (r *reader) otherBefore() (bool, error) {
 // beginsOtherwise reports whether data, read at offset 0, is not the known beginning: the file was
 // rewritten since it was found.
 func (r *reader) beginsOtherwise(data []byte) bool {
-	if r.Offset() > 0 || r.z != nil || len(r.Skips) > 0 || r.info.Head.Len == 0 {
+	if r.Offset() > 0 || r.z != nil || r.info.Head.Len == 0 {
 		return false
 	}
 	var from io.ReaderAt = bytes.NewReader(data)

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"bytes"
 	"os"
 	"slices"
 	"strings"
@@ -153,5 +154,25 @@ func TestCopyFoundDuringATruncation(t *testing.T) {
 		if path := s.Info.Info().Path; s.File.Generation == 0 && path != w.path("a.log.1") {
 			t.Errorf("the journal has what was copied at %s", path)
 		}
+	}
+}
+
+// TestRewrittenBeforeAnAcceptedRange: a file of which the journal knows a range beyond the offset, and that was
+// truncated and filled again before the offset moved, is read as its next generation: as the old one its new
+// content would count as read, and the next run would not find it there.
+func TestRewrittenBeforeAnAcceptedRange(t *testing.T) {
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("a.log"), bytes.Repeat([]byte("a line of a file that is truncated\n"), 20), 0o644))
+	tailer := w.stepped()
+	tailer.scan()
+	r := tailer.readerAt(w.path("a.log"))
+	tailer.locked(func() {
+		r.wake()
+		r.Skips = []record.Extent{{File: r.file, Span: record.Span{Start: 350, End: 385}}}
+	})
+	must(t, os.WriteFile(w.path("a.log"), []byte("the first line after that\nand the second\n"), 0o644))
+	tailer.turnAll()
+	if r.k.generation != 1 || r.k.position == 0 {
+		t.Errorf("its generation is %d, read up to %d", r.k.generation, r.k.position)
 	}
 }
