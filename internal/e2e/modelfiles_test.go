@@ -45,7 +45,8 @@ type modelFile struct {
 	current map[int64]bool // the same of what it holds now
 	twin    bool           // its size is one it had before
 	safe    int64          // all before is known to be safe
-	known   bool           // the agent has read of it, so that the journal knows it
+	read    bool           // the agent had read of it at the last look
+	known   bool           // and at one before, so that the journal knows it
 	listed  bool           // the agent told of it
 	copied  bool           // it is a copy that the agent may not have recognised yet
 	tracked bool           // outside: the next run finds it

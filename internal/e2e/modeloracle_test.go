@@ -105,7 +105,7 @@ func (m *model) observe() (settled bool) {
 				continue
 			}
 			f.listed = true
-			f.known = f.known || e.Read > 0
+			f.known, f.read = f.known || f.read && e.Read > 0, e.Read > 0 // the journal may be a moment behind
 			if f.current[e.Size] && !f.twin {
 				f.safe = max(f.safe, e.Safe)
 				sent := f.partial != nil && f.partial.left && e.Safe == f.size // its last line as it is
