@@ -133,7 +133,8 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 }
 
 // register records the file in the journal before that gets any range of it, and again if the file
-// is large enough for a longer head. An error is one of reading the file.
+// is large enough for a longer head. From then on, and so before the file is read, a scan recognises a copy
+// of it by the head. An error is one of reading the file.
 func (w *worker) register(r *reader) error {
 	grown := fingerprint.HeadLen(r.size) > max(r.info.Head.Len, r.headed)
 	if r.registered && !grown {
@@ -162,11 +163,10 @@ func (w *worker) register(r *reader) error {
 	r.info.Head, r.info.Size = head, r.size
 	r.headed = fingerprint.HeadLen(r.size)
 	r.registered = true
-	w.t.remember(r.file, r.info.Facts())
-	if r == w.job.r {
-		w.report.registered = true
-	} else {
-		w.report.others = append(w.report.others, r)
-	}
+	w.t.mu.Lock()
+	r.in.describe(r.k, r.info)
+	facts := r.k.info
+	w.t.mu.Unlock()
+	w.t.remember(r.file, facts)
 	return nil
 }

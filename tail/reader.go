@@ -146,13 +146,12 @@ type job struct {
 
 // report is what a worker tells of the reader when its turn ends.
 type report struct {
-	next       tracker.Outcome
-	failed     *string            // why the turn came to nothing; nil: it did not
-	moved      bool               // the journal has still to know the new name
-	registered bool               // the journal has got new facts about the file
-	left       *compare.Departure // the reader's work on its generation has ended; nil: it has not
-	begun      bool               // it waits no longer for the file before in its stream
-	others     []*reader          // of its stream that have something new to do
+	next   tracker.Outcome
+	failed *string            // why the turn came to nothing; nil: it did not
+	moved  bool               // the journal has still to know the new name
+	left   *compare.Departure // the reader's work on its generation has ended; nil: it has not
+	begun  bool               // it waits no longer for the file before in its stream
+	others []*reader          // of its stream that have something new to do
 }
 
 // jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.

@@ -172,16 +172,10 @@ func (t *Tailer) put(r *reader, did *report) {
 	t.turns.workers.turns++
 	defer t.noteEnd()
 	r.failed = did.failed
-	switch {
-	case did.left != nil:
+	if did.left != nil {
 		t.retired(r, *did.left)
-	case did.registered && r.k.reader == r:
-		r.in.describe(r.k, r.info)
 	}
 	for _, o := range did.others {
-		if o.k.reader == o {
-			o.in.describe(o.k, o.info)
-		}
 		o.noteRead()
 		t.readyLocked(o)
 	}

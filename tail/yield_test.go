@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"kusto-agent/internal/record"
@@ -174,5 +175,32 @@ func TestRewrittenBeforeAnAcceptedRange(t *testing.T) {
 	tailer.turnAll()
 	if r.k.generation != 1 || r.k.position == 0 {
 		t.Errorf("its generation is %d, read up to %d", r.k.generation, r.k.position)
+	}
+}
+
+// TestCopiedInItsFirstTurn: a file that was empty when it was found is known by how it begins before any of
+// it is read: a copy that is found in the turn that reads it first is none of its own.
+func TestCopiedInItsFirstTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := []byte(strings.Repeat("a line\n", 300))
+	must(t, os.WriteFile(w.path("a.log"), nil, 0o644))
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	must(t, os.WriteFile(w.path("a.log"), text, 0o644))
+	w.taker.leasing = sync.OnceFunc(func() {
+		must(t, os.WriteFile(w.path("b.log"), text, 0o644))
+		tailer.scan()
+	})
+	tailer.ready(tailer.readerAt(w.path("a.log")))
+	tailer.turnAll()
+	must(t, os.Truncate(w.path("a.log"), 0))
+	for range 3 {
+		tailer.scan()
+		tailer.turnAll()
+	}
+	if n := len(w.boxed.take("in")); n != 300 {
+		t.Errorf("%d records were read of 300", n)
 	}
 }
