@@ -225,12 +225,40 @@ func TestLentMessageOfAClosedFileGoesOn(t *testing.T) {
 	w.rename("a.log", "a.log.1")
 	w.appendTo("a.log", criLine("stdout", "P", "c"))
 	w.look()
-	w.await("a loan of a closed file", func() bool {
-		return slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.life.Wait() == tracker.ForSuccessor && r.f == nil })
-	})
+	w.awaitClosedLoan()
 	w.taker.set(func() { w.taker.leasing = sync.OnceFunc(func() { w.appendTo("a.log.1", criLine("stdout", "F", "b")) }) })
 	w.appendTo("a.log", criLine("stdout", "F", "d"))
 	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
+}
+
+// The same, if the old file has gone to another folder since it was closed.
+func TestLentMessageOfAFileInAnotherFolderGoesOn(t *testing.T) {
+	w := carryWorld(t, "cri")
+	must(t, os.Mkdir(w.path("old"), 0o755))
+	w.in().Paths, w.open = []string{w.path("*.log*"), w.path("old/*")}, 0
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", criLine("stdout", "P", "c"))
+	w.look()
+	w.awaitClosedLoan()
+	w.rename("a.log.1", "old/a.log.1")
+	w.look()
+	w.awaitClosedLoan()
+	w.taker.set(func() {
+		w.taker.leasing = sync.OnceFunc(func() { w.appendTo("old/a.log.1", criLine("stdout", "F", "b")) })
+	})
+	w.appendTo("a.log", criLine("stdout", "F", "d"))
+	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
+}
+
+// awaitClosedLoan waits until the message of a file that is closed is lent.
+func (w *world) awaitClosedLoan() {
+	w.t.Helper()
+	w.await("a loan of a closed file", func() bool {
+		return slices.ContainsFunc(w.tailer.all(), func(r *reader) bool { return r.life.Wait() == tracker.ForSuccessor && r.f == nil })
+	})
 }
 
 // A deleted file lends too; what it has lent is sent at a stop, as it cannot be

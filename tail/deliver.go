@@ -153,12 +153,8 @@ func (w *worker) register(r *reader) error {
 	case is:
 		head = r.info.Head // the file was rewritten: the old head is kept, for this is noticed by it
 	}
-	of := &w.job
-	if r != of.r {
-		of = &w.before
-	}
-	if !of.life.IsOutside() && of.path != r.info.Path {
-		r.info.Path, r.info.Real = of.path, finder.Elsewhere(finder.Leads(of.path), of.path)
+	if at := w.job.path; r == w.job.r && !w.job.life.IsOutside() && at != r.info.Path { // the reader of the file before tells its own
+		r.info.Path, r.info.Real = at, finder.Elsewhere(finder.Leads(at), at)
 	}
 	r.info.Head, r.info.Size = head, r.size
 	r.headed = fingerprint.HeadLen(r.size)

@@ -21,7 +21,6 @@ import (
 // follows cannot be joined. A partial does not change once it was made.
 type partial struct {
 	from    *reader
-	path    string          // of its file when the message was read
 	data    []byte          // with what from carries itself
 	extents []record.Extent // of data, the oldest file first
 }
@@ -40,16 +39,15 @@ var errNoPlace = errors.New("too many compressed files are being read")
 // end is no whole lines, or longer than a record may be. The error is errNoPlace if too many
 // compressed files are open, or one of reading.
 func (w *worker) openMessage(r *reader) (*partial, error) {
-	path := w.before.path
 	if r.f == nil {
-		if err := w.reopen(r, path); err != nil {
+		if err := w.reopen(r); err != nil {
 			return nil, err
 		}
 	}
 	if r.z != nil && !w.t.mayUnpack(r) {
 		return nil, errNoPlace
 	}
-	p := &partial{from: r, path: path}
+	p := &partial{from: r}
 	if c := r.carry; c != nil {
 		p.data, p.extents = bytes.Clone(c.data), append(p.extents, c.extents...)
 	}
@@ -77,7 +75,7 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 func (w *worker) hasGrown(r *reader) bool {
 	for p := r.carry; p != nil; p = p.from.carry {
 		o := p.from
-		if o.z != nil || o.f == nil && w.reopen(o, p.path) != nil {
+		if o.z != nil || o.f == nil && w.reopen(o) != nil {
 			continue
 		}
 		if st, err := w.t.stat(o.f); err == nil && st.Size != o.size {

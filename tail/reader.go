@@ -164,7 +164,6 @@ func (t *Tailer) jobOf(r *reader) job {
 type worker struct {
 	t        *Tailer
 	job      job
-	before   job // of the reader of the file before in the stream, see startInStream
 	report   report
 	era      uint64 // that of its scanners
 	scanners map[*input]*format.Scanner
@@ -268,7 +267,7 @@ func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
 // if a compressed file has changed, or another one of the file system.
 func (w *worker) look(r *reader) (inode.Status, error) {
 	if r.f == nil {
-		if err := w.reopen(r, w.job.path); err != nil {
+		if err := w.reopen(r); err != nil {
 			return inode.Status{}, err
 		}
 	}
@@ -296,10 +295,10 @@ func (w *worker) look(r *reader) (inode.Status, error) {
 var errMoved = errors.New("file was moved or deleted")
 
 // reopen opens the file of a reader again, which was closed because too many files were open: at
-// path, or under another name in that folder. The error is errMoved if it is at neither.
-func (w *worker) reopen(r *reader, path string) error {
+// its path, or under another name in its folder. The error is errMoved if it is at neither.
+func (w *worker) reopen(r *reader) error {
 	info := r.info
-	info.Path = path
+	w.t.locked(func() { info.Path = r.path() })
 	path, ok := r.in.folders.FindInfo(info)
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)

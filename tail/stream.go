@@ -141,16 +141,12 @@ func (t *Tailer) waitForFile() tracker.Outcome {
 // startInStream reports whether a reader may read on in this turn. At the start of its file it waits until
 // the file before was read to its end, and takes over the open message there (carry).
 func (w *worker) startInStream(r *reader) bool {
-	isOver := r.Offset() > 0 || w.job.life.IsDraining()
-	if r.seeks == 0 || r.size == 0 && !isOver && !w.t.o.Once { // it has no bytes yet
+	switch {
+	case r.seeks == 0, r.size == 0 && !w.t.o.Once: // it has no bytes yet
 		return true
-	}
-	if !isOver && r.size > 0 {
+	case r.size > 0 && r.Offset() == 0 && !w.job.life.IsDraining():
 		before, wait := w.t.before(r)
-		switch w.before = before; {
-		case wait:
-			return false
-		case before.r != nil && w.joinMessage(r, before.r) == errNoPlace:
+		if wait || before != nil && w.joinMessage(r, before) == errNoPlace {
 			return false
 		}
 	}
@@ -171,46 +167,46 @@ func (w *worker) joinMessage(r, before *reader) error {
 	return err
 }
 
-// before returns the reader of the previous file of the stream, as a job, if that ends with an open message
+// before returns the reader of the previous file of the stream if that ends with an open message
 // which r continues. wait says that this is not known yet. When r first asks about a file, the
 // folders are scanned, since a file between the two may not be known yet.
-func (t *Tailer) before(r *reader) (before job, wait bool) {
+func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.scans.done.Load() < r.seeks { // a scan may still find the file before it
-		return job{}, true
+		return nil, true
 	}
 	o, doubted := r.in.predecessor(r)
 	switch {
 	case doubted: // the file between the two may have the message that goes on here
-		return job{}, true
+		return nil, true
 	case o == nil:
-		return job{}, false
+		return nil, false
 	case o != r.asks:
 		r.asks, r.asked, r.sure = o, time.Now(), t.scans.no+1
 		t.rescanSoon()
 		t.readyLocked(o)
-		return job{}, true
+		return nil, true
 	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.size > 0: // the file before is being read, or waits for one before it
-		return job{}, true
+		return nil, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.Ago() < soon
 	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done.Load() >= r.sure); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
-		return job{}, true
+		return nil, true
 	case open && left:
 		switch between, unclear := r.in.packedBetween(o, r); {
 		case unclear:
-			return job{}, true
+			return nil, true
 		case !between:
 			t.inUse(o)
-			return t.jobOf(o), false
+			return o, false
 		}
 	case !open && o.parked && o.Offset() < o.End(o.size): // it waits for room, and may end with an open message
-		return job{}, true
+		return nil, true
 	}
-	return job{}, false
+	return nil, false
 }
 
 // predecessor returns the reader of the file that was directly before r's file at the same

@@ -77,7 +77,7 @@ func (w *worker) takeJob() bool {
 	defer t.mu.Unlock()
 	if w.job.r != nil {
 		t.put(w.job.r, &w.report)
-		w.job, w.before, w.report = job{}, job{}, report{}
+		w.job, w.report = job{}, report{}
 	}
 	var r *reader
 	for !t.turns.stopped {
