@@ -621,6 +621,31 @@ func TestMessageBesideAnOlderCompressedFile(t *testing.T) {
 	}
 }
 
+// TestOnceStoppedBeforeTheNextFile: a run --once that is stopped reads a deleted file to its end, also if
+// the next file could still ask for the message there: that file has no turn any more.
+func TestOnceStoppedBeforeTheNextFile(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().Paths, w.once = []string{w.path("*.log*")}, true
+	w.appendTo("a.log.1", criLine("stdout", "F", "x"), criLine("stdout", "P", "a"))
+	w.appendTo("a.log", criLine("stdout", "F", "b"))
+	tailer := w.stepped()
+	w.taker.set(func() { w.taker.full = true })
+	tailer.scan()
+	tailer.turnAll()
+	must(t, os.Remove(w.path("a.log.1")))
+	_, drained := tailer.startDrain()
+	w.taker.set(func() { w.taker.full = false })
+	tailer.turnAll()
+	select {
+	case <-drained:
+	default:
+		t.Error("it is not read to its end")
+	}
+	if got, want := w.boxed.take("in"), []string{criMessage("stdout", "x"), criMessage("stdout", "a", isPartial)}; !slices.Equal(got, want) {
+		t.Errorf("records are %q, want %q", got, want)
+	}
+}
+
 // TestOnceBesideACompressedFile: a run --once whose message may go on in a compressed file ends, whatever
 // comes of that file: it cannot be inspected, breaks off, or holds what was read before.
 func TestOnceBesideACompressedFile(t *testing.T) {

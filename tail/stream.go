@@ -296,9 +296,9 @@ func (t *Tailer) readySeekers() {
 func (w *worker) awaitsNext(r *reader) bool { return r.lent != nil || w.job.asked }
 
 // mayBeAsked reports whether the reader of another file may still ask for the message at the end of r's, in
-// a run --once. The caller holds mu, and the turn of the reader.
+// a run --once that does not stop. The caller holds mu, and the turn of the reader.
 func (t *Tailer) mayBeAsked(r *reader) bool {
-	if r.stream == nil || !t.o.Once || !r.hasLeft() {
+	if r.stream == nil || !t.o.Once || r.life.IsDraining() || !r.hasLeft() {
 		return false
 	}
 	return t.scans.done.Load() == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
