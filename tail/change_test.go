@@ -58,8 +58,8 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 		must(t, s.pack("a.log", ".gz"))
 		tailer := w.stepped()
 		tailer.scan()
-		job := tailer.nextSurvey(nil)
-		x, err := tailer.lookThrough(t.Context(), job.p, job.path)
+		p, path := tailer.nextSurvey()
+		x, err := tailer.lookThrough(t.Context(), p, path)
 		must(t, err)
 		if by == "it was removed" {
 			w.inputs = w.inputs[1:]
@@ -67,8 +67,8 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 			w.inputs[0].Paths = []string{w.path("*.none")}
 		}
 		tailer.reload()
-		tailer.nextSurvey(&surveyed{job.p, x, err})
-		if n := job.p.in.readers.Len(); n > 0 {
+		tailer.surveyed(p, x, err)
+		if n := p.in.readers.Len(); n > 0 {
 			t.Errorf("%s: it has %d readers", by, n)
 		}
 		tailer.turnAll()

@@ -256,40 +256,26 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 			return
 		case <-t.surveys.wanted:
 		}
-		for job := t.nextSurvey(nil); job.p != nil && ctx.Err() == nil; {
-			x, err := t.lookThrough(ctx, job.p, job.path)
+		for p, path := t.nextSurvey(); p != nil; p, path = t.nextSurvey() {
+			x, err := t.lookThrough(ctx, p, path)
 			if ctx.Err() != nil {
 				return
 			}
-			job = t.nextSurvey(&surveyed{job.p, x, err})
+			t.surveyed(p, x, err)
 		}
 	}
 }
 
-// nextSurvey takes note of an inspection that has ended (nil: none has), and returns the next compressed file
-// that is to be inspected, with its path; nil: there is none.
-func (t *Tailer) nextSurvey(did *surveyed) (job struct {
-	p    *packed
-	path string
-}) {
+// nextSurvey returns the next compressed file that is to be inspected, with its path; nil: there is none.
+func (t *Tailer) nextSurvey() (p *packed, path string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if did != nil {
-		t.surveyed(did)
+	if len(t.surveys.queue) == 0 {
+		return nil, ""
 	}
-	if len(t.surveys.queue) > 0 {
-		job.p = t.surveys.queue[0]
-		job.path = job.p.path
-		t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
-	}
-	return job
-}
-
-// surveyed is what the inspection of a compressed file has found.
-type surveyed struct {
-	p   *packed
-	x   *archive.Facts
-	err error
+	p = t.surveys.queue[0]
+	t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
+	return p, p.path
 }
 
 // lookThrough inspects the compressed file p at path. The error is archive.ErrChanged if the file
@@ -315,10 +301,11 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 }
 
 // surveyed continues with a compressed file whose inspection has ended. One that changed or was
-// removed meanwhile is left to the next scan. Any other error is logged. The caller holds mu.
-func (t *Tailer) surveyed(did *surveyed) {
-	p, err := did.p, did.err
-	p.queued, p.facts, p.err, p.failed = false, did.x, nil, time.Time{}
+// removed meanwhile is left to the next scan. Any other error is logged.
+func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p.queued, p.facts, p.err, p.failed = false, x, nil, time.Time{}
 	t.surveys.pending--
 	switch {
 	case errors.Is(err, os.ErrNotExist):

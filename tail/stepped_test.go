@@ -46,9 +46,9 @@ func (s *stepped) isScanWanted() bool {
 
 // survey looks through the compressed files that wait for it.
 func (s *stepped) survey() {
-	for job := s.nextSurvey(nil); job.p != nil; {
-		x, err := s.lookThrough(s.w.t.Context(), job.p, job.path)
-		job = s.nextSurvey(&surveyed{job.p, x, err})
+	for p, path := s.nextSurvey(); p != nil; p, path = s.nextSurvey() {
+		x, err := s.lookThrough(s.w.t.Context(), p, path)
+		s.surveyed(p, x, err)
 	}
 }
 
