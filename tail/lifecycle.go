@@ -224,7 +224,7 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	t.keepLate(r.k, late)
 	found := time.Now()
 	r.k.own().truncated, r.k.changed = found, r.shown.mtime
-	for _, o := range r.part(t.scans.done.Load()) {
+	for _, o := range r.part() {
 		t.readyLocked(o)
 	}
 	if r.stream != nil {

@@ -79,8 +79,7 @@ func (w *worker) hasGrown(r *reader) bool {
 			continue
 		}
 		if st, err := w.t.stat(o.f); err == nil && st.Size != o.size {
-			w.report.others = append(w.report.others, o.stepBack(w.job.scans)...)
-			w.report.others = append(w.report.others, o)
+			w.report.others = append(append(w.report.others, o), o.stepBack()...)
 			return true
 		}
 	}

@@ -141,7 +141,6 @@ type job struct {
 	noted     bool          // there is a notice about its file
 	heard     bool          // events tell what becomes of its file
 	safe      int64
-	scans     uint64 // that had ended
 }
 
 // report is what a worker tells of the reader when its turn ends.
@@ -152,12 +151,6 @@ type report struct {
 	left   *compare.Departure // the reader's work on its generation has ended; nil: it has not
 	begun  bool               // it waits no longer for the file before in its stream
 	others []*reader          // of its stream that have something new to do
-}
-
-// jobOf copies what a worker has to know of a reader for one turn. The caller holds mu.
-func (t *Tailer) jobOf(r *reader) job {
-	_, noted := t.noticeOf(r)
-	return job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), noted: noted, asked: t.mayBeAsked(r), succeeded: r.k.reader != r, heard: t.hears(r), safe: r.k.safe, scans: t.scans.done.Load()}
 }
 
 // worker takes turns of readers. It belongs to one goroutine.

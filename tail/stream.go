@@ -26,7 +26,7 @@ type stream struct {
 // one of these; nobody else uses more of it than the stream.
 type joint struct {
 	stream *stream // nil: its file is no part of one
-	seeks  uint64  // >0: it has not begun, and waits for that scan, and then for the file before
+	seeks  uint64  // >0: it has not begun, and waits for the end of that scan, and then for the file before
 	asks   *reader // of the file before
 	asked  time.Time
 	sure   uint64   // the scan that has found all files between the two
@@ -74,7 +74,7 @@ func (t *Tailer) leaveStream(r *reader) {
 	if s == nil {
 		return
 	}
-	for _, o := range r.part(t.scans.done.Load()) {
+	for _, o := range r.part() {
 		t.readyLocked(o)
 	}
 	r.joint = new(joint) // of its own, because the turn under way may still write to it
@@ -307,10 +307,10 @@ func (t *Tailer) mayBeAsked(r *reader) bool {
 	})
 }
 
-// part gives back the messages that a reader shares with the files before and after its own. scans is how
-// many have ended. It returns the readers that are to have a turn. The caller has the stream.
-func (r *reader) part(scans uint64) (others []*reader) {
-	others = r.stepBack(scans)
+// part gives back the messages that a reader shares with the files before and after its own. It returns the
+// readers that are to have a turn. The caller has the stream.
+func (r *reader) part() (others []*reader) {
+	others = r.stepBack()
 	if r.carry != nil {
 		others = append(others, r.giveBack(nil))
 	}
@@ -319,10 +319,10 @@ func (r *reader) part(scans uint64) (others []*reader) {
 
 // stepBack takes the open message at the end of r's file back from the reader of the next file,
 // which waits for it again, and so on in the files after that. It returns these readers, which are to have a
-// turn. scans is how many have ended. The caller has the stream.
-func (r *reader) stepBack(scans uint64) (others []*reader) {
+// turn. The caller has the stream.
+func (r *reader) stepBack() (others []*reader) {
 	for o := r.lent; o != nil; r, o = o, o.lent {
-		r.lent, o.carry, o.seeks, o.asks = nil, nil, max(scans, 1), nil
+		r.lent, o.carry, o.seeks, o.asks = nil, nil, 1, nil
 		o.ForgetRecord()
 		o.Settled = 0
 		others = append(others, o)
@@ -351,6 +351,6 @@ func (w *worker) checkLent(r *reader) {
 	if r.lent == nil || r.IsOpen(r.size) && !w.job.life.IsDraining() {
 		return
 	}
-	w.report.others = append(w.report.others, r.stepBack(w.job.scans)...)
+	w.report.others = append(w.report.others, r.stepBack()...)
 	r.Stuck = 0
 }

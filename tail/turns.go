@@ -99,12 +99,14 @@ func (w *worker) takeJob() bool {
 
 // begin makes the next turn of a reader the job of the worker. The caller holds mu.
 func (w *worker) begin(r *reader) {
+	t := w.t
 	r.wake()
 	r.own()
 	w.adapt(r)
-	w.job = w.t.jobOf(r)
+	_, noted := t.noticeOf(r)
+	w.job = job{r: r, life: r.life, path: r.path(), left: r.leftAt, replaced: t.isReplaced(r), asked: t.mayBeAsked(r), succeeded: r.k.reader != r, noted: noted, heard: t.hears(r), safe: r.k.safe}
 	w.report.moved = r.life.HasMoved()
-	w.job.todo = w.t.turns.tracker.Apply(&r.life, tracker.Taken{})[0]
+	w.job.todo = t.turns.tracker.Apply(&r.life, tracker.Taken{})[0]
 }
 
 // work does the job of a turn, and writes the report of it.
@@ -116,11 +118,11 @@ func (w *worker) work() {
 	case tracker.CloseUnwanted:
 		w.report.next = w.closeUnwanted(r)
 	case tracker.Read:
-		next, err := w.turn(r)
-		if w.report.next = next; err != nil {
+		var err error
+		if w.report.next, err = w.turn(r); err != nil {
 			failed := err.Error()
 			w.report.failed = &failed
-			if next != tracker.Finished {
+			if w.report.next != tracker.Finished {
 				w.report.next = tracker.Idle
 			}
 		}
