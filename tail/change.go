@@ -78,7 +78,8 @@ func (t *Tailer) Apply(c *Change) {
 // theirs may still be unsent.
 func (d *discovery) change(c *Change) {
 	defer close(c.done)
-	was, former := byName(d.t.inputs()), maps.Clone(d.t.configured.Load().former)
+	was, former := byName(d.t.inputs()), make(map[string]*input)
+	maps.Copy(former, d.t.configured.Load().former)
 	for _, in := range c.inputs {
 		if was[in.Name] == nil && former[in.Name] == nil {
 			d.remind(in) // a new input gets what the journal remembers of its name
@@ -98,9 +99,6 @@ func (d *discovery) change(c *Change) {
 		in.unsought = in.unsought || was[in.Name] != in // files that were left out may have been renamed meanwhile
 		delete(was, in.Name)
 		delete(former, in.Name)
-	}
-	if former == nil {
-		former = was
 	}
 	maps.Copy(former, was)
 	d.t.configured.Store(&configured{c.inputs, former})

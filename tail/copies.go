@@ -15,9 +15,16 @@ import (
 // findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
 // lines that were written after the last read, and then beside each for copies from later truncations.
 func (d *discovery) findCopies(in *input) {
+	var cut []*candidate
+	d.t.locked(func() {
+		for _, k := range in.truncated {
+			cut = append(cut, k.candidate(d.t.scans.no))
+		}
+		in.truncated = nil
+	})
 	var found []rotated
 	var read []*generation // in copies that are files of their own
-	for _, c := range d.truncated(in) {
+	for _, c := range cut {
 		last, isRead := d.copyOf(in, c)
 		if last.path != "" {
 			if last.st.Size > c.Position {
@@ -32,33 +39,15 @@ func (d *discovery) findCopies(in *input) {
 			read = append(read, c.k)
 		}
 	}
-	if len(read) > 0 {
-		d.t.settleUnread(read)
-	}
+	d.t.locked(func() {
+		for _, k := range read {
+			if k.reader == nil && k.position == 0 {
+				d.t.settle(k)
+			}
+		}
+	})
 	for _, was := range found {
 		d.findSiblings(in, finder.NewLook(), was, was.at)
-	}
-}
-
-// truncated returns the generations of an input that ended with a truncation since this was asked last.
-func (d *discovery) truncated(in *input) (all []*candidate) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	for _, k := range in.truncated {
-		all = append(all, k.candidate(d.t.scans.no))
-	}
-	in.truncated = nil
-	return all
-}
-
-// settleUnread notes of generations of which nothing was read that nothing more is to be read of them.
-func (t *Tailer) settleUnread(all []*generation) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, k := range all {
-		if k.reader == nil && k.position == 0 {
-			t.settle(k)
-		}
 	}
 }
 

@@ -165,10 +165,10 @@ func (d *discovery) meet(in *input, path, first string) {
 		}
 		return
 	}
-	m := d.met(in, path, st, move{from: path})
-	for m.at != "" { // a reader has had it there
+	m := d.met(in, path, st, path, false)
+	for m.at != "" {
 		now, err := inode.At(m.at)
-		m = d.met(in, path, st, move{from: m.at, left: err != nil || now.Node != st.Node})
+		m = d.met(in, path, st, m.at, err != nil || now.Node != st.Node)
 	}
 	if m.rival != nil {
 		if m.rest {
@@ -188,22 +188,16 @@ func (d *discovery) meet(in *input, path, first string) {
 
 // meeting is what is known of a file that a scan has found.
 type meeting struct {
-	isRead bool   // a reader has it
-	at     string // at this path as far as that knows, which is to be looked at; empty: nothing is
+	isRead bool   // a reader has it, and was told
+	at     string // a reader has it, and knows it by this path, which is to be looked at first; empty: none
 	rival  *input // see Tailer.rival
 	rest   bool   // the rival is to read the rest of it
 	begun  bool   // it is followed, however old it is: it may be written to and rotated
 }
 
-// move is how a file came to the path where a scan has found it.
-type move struct {
-	from string
-	left bool // that path does not lead to it any more
-}
-
-// met returns what is known of the file that a scan has found at path; st is its status. A reader of it is told
-// if by is from where that knows it.
-func (d *discovery) met(in *input, path string, st inode.Status, by move) (m meeting) {
+// met returns what is known of the file that a scan has found at path; st is its status. A reader that knows
+// it by the path was is told; left says that this does not lead to the file any more.
+func (d *discovery) met(in *input, path string, st inode.Status, was string, left bool) (m meeting) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
 	r := in.readers.Get(st.Node)
@@ -211,11 +205,11 @@ func (d *discovery) met(in *input, path string, st inode.Status, by move) (m mee
 	case r == nil:
 		m.rival, m.rest = d.t.rival(in, st)
 		m.begun = in.byNode.get(st.Node) != nil
-	case r.path() != by.from:
+	case r.path() != was:
 		m.at = r.path()
 	default:
 		m.isRead = true
-		d.t.seen(r, path, by, st)
+		d.t.seen(r, path, left, st)
 	}
 	return m
 }
@@ -310,18 +304,18 @@ type led struct {
 }
 
 // seen notes that a scan has found the file of a reader at path; st is its status. If its path so
-// far does not lead to it any more, the file counts as renamed. The caller holds mu.
-func (t *Tailer) seen(r *reader, path string, by move, st inode.Status) {
+// far does not lead to it any more (left), the file counts as renamed. The caller holds mu.
+func (t *Tailer) seen(r *reader, path string, left bool, st inode.Status) {
 	if !r.life.Awaits(t.scans.no) {
 		return // another of its names came first, or it was let go meanwhile
 	}
 	r.lighten()
-	if by.left {
-		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", by.from)
+	if left {
+		t.o.Logger.Info("file was renamed, reading continues under its new path", "file", path, "was", r.path())
 		t.o.Metrics.Rotation(r.in.Name)
 		t.byPath.Delete(r)
 		r.own().at = path
 		t.byPath.Add(r)
 	}
-	t.apply(r, tracker.Seen{Scan: t.scans.no, Renamed: by.left, Changed: !r.form().isOf(st)})
+	t.apply(r, tracker.Seen{Scan: t.scans.no, Renamed: left, Changed: !r.form().isOf(st)})
 }

@@ -13,31 +13,31 @@ func (t *Tailer) hears(r *reader) bool {
 // glance checks the idle files for which no events come, and gives a turn to those that have grown.
 // It reports whether there are any.
 func (d *discovery) glance() (grown bool) {
-	for _, s := range d.silent() {
+	for _, g := range d.toGlanceAt() {
 		// One that was moved or deleted is handled by the next scan.
-		if st, err := inode.At(s.path); err == nil && st.Node == s.node && !s.form.isOf(st) {
-			d.t.ready(s.r)
+		if st, err := inode.At(g.path); err == nil && st.Node == g.node && !g.form.isOf(st) {
+			d.t.ready(g.r)
 			grown = true
 		}
 	}
 	return grown
 }
 
-// silent is an idle file whose growth no event reports.
-type silent struct {
+// glanced is an idle file for which no events come, as it was at the end of its last turn.
+type glanced struct {
 	r    *reader
 	node inode.Node
 	path string
 	form form
 }
 
-// silent returns the idle files whose growth no event reports.
-func (d *discovery) silent() (all []silent) {
+// toGlanceAt returns the idle files for which no events come and no turn is planned.
+func (d *discovery) toGlanceAt() (all []glanced) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
 	for _, r := range d.unheard() {
 		if r.life.Turn() == tracker.Resting && !r.polled.IsPlanned() {
-			all = append(all, silent{r, r.node(), r.path(), r.form()})
+			all = append(all, glanced{r, r.node(), r.path(), r.form()})
 		}
 	}
 	return all

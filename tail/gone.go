@@ -83,7 +83,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
 	for _, m := range missing {
 		t.forgetMissing(in, m)
 	}
-	away = append(in.rotated, in.scan.rotated...)
+	away = append(in.scan.rotated, in.rotated...)
 	in.rotated, in.scan.rotated = nil, nil
 	return away
 }

@@ -58,9 +58,8 @@ type scanned struct {
 	noted    bool                    // the journal knows that it was seen
 	matched  time.Time               // when a path matched last
 	unopened map[inode.Node]unopened // by the last scan
+	rotated  []rotated               // beside which the next scan looks again
 
-	lost    []*generation // to come to those of files
-	rotated []rotated     // the same
 	// Of the scan under way; nil: not asked for yet.
 	renewed map[inode.Node]*reader // see readyCopiedUp
 	paths   map[string]bool        // of known files

@@ -25,7 +25,7 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range l.matched {
-		l.meet(m)
+		l.meet(m.in, m.path, m.st, m.regular)
 	}
 	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // a reader has the file since
 		return some(t.byPath.Get(f.Path), func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
@@ -45,12 +45,11 @@ func (t *Tailer) Listing(all bool) []FileStatus {
 
 // listing is one look at everything.
 type listing struct {
-	t     *Tailer
-	all   bool
-	told  map[notices.Subject]bool // whose notices are in files
-	files []FileStatus
-
+	t       *Tailer
+	all     bool
 	matched []matched
+	told    map[notices.Subject]bool // whose notices are in files
+	files   []FileStatus
 }
 
 // matched is a path that the patterns of an input match.
@@ -75,10 +74,9 @@ func (l *listing) match(in *input) {
 	}
 }
 
-// meet adds a path that matches an input to the listing, unless its file is being read. The caller holds the
-// mu of the tailer.
-func (l *listing) meet(m matched) {
-	in, path, st, regular := m.in, m.path, m.st, m.regular
+// meet adds a matched path to the listing, unless its file is being read. The caller holds the mu of the
+// tailer.
+func (l *listing) meet(in *input, path string, st inode.Status, regular bool) {
 	if regular && in.readers.Get(st.Node) != nil {
 		return
 	}

@@ -45,12 +45,6 @@ func (d *discovery) findPacked(in *input) {
 func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[inode.Node]stray) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
-	for _, k := range in.scan.lost {
-		if !slices.Contains(in.lost, k) {
-			in.lost = append(in.lost, k)
-		}
-	}
-	in.scan.lost = nil
 	in.lost = slices.DeleteFunc(in.lost, func(k *generation) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy

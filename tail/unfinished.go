@@ -60,6 +60,7 @@ func (d *discovery) meetMoved(in *input, unread []unfinished) {
 // on. Those that are not found count as lost, since their content may be found in another file
 // later. It also looks for files that were rotated after each.
 func (d *discovery) findMoved(in *input, unread []unfinished) {
+	var gone []*generation
 	w := finder.NewLook()
 	for _, u := range unread {
 		if u.at != "" && u.info.Doubted == 0 {
@@ -82,7 +83,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		switch {
 		case !ok && !u.found:
-			in.scan.lost = append(in.scan.lost, u.generation)
+			gone = append(gone, u.generation)
 		case ok && path == u.info.Path && !in.onceNamed(u.info):
 			continue // a scan finds it by itself
 		case ok:
@@ -92,6 +93,13 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 			d.findSiblings(in, w, rotated{info: u.info}, path) // those rotated after it may be there though it is gone
 		}
 	}
+	d.t.locked(func() {
+		for _, k := range gone {
+			if !slices.Contains(in.lost, k) {
+				in.lost = append(in.lost, k)
+			}
+		}
+	})
 }
 
 // onceNamed reports whether no pattern matches a file where it was last seen, though
