@@ -2,9 +2,13 @@ package tail
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
@@ -12,9 +16,10 @@ import (
 	"kusto-agent/tail/internal/inode"
 )
 
-// findCopies looks beside truncated files for copies, as copytruncate leaves them, which may have
-// lines that were written after the last read, and then beside each for copies from later truncations.
+// findCopies looks for copies of truncated files, as copytruncate leaves them, which may have lines that
+// were written after the last read, and then beside each for copies from later truncations.
 func (d *discovery) findCopies(in *input) {
+	w := finder.NewLook()
 	var cut []*candidate
 	d.t.locked(func() {
 		for _, k := range in.truncated {
@@ -25,15 +30,13 @@ func (d *discovery) findCopies(in *input) {
 	var found []rotated
 	var read []*generation // in copies that are files of their own
 	for _, c := range cut {
-		last, isRead := d.copyOf(in, c)
+		last, isRead := d.copyOf(in, w, c)
 		if last.path != "" {
 			if last.st.Size > c.Position {
 				d.adopt(in, last.path, c.Info.First)
 				isRead = isRead || !in.isUnopened(last.st.Node)
 			}
-			info := c.Info
-			info.Birth = max(last.st.Birth, last.st.Mtime) // it may have been copied over an older one
-			found = append(found, rotated{info: info, at: last.path})
+			found = append(found, copied(c.Info, last))
 		}
 		if isRead && c.Position == 0 {
 			read = append(read, c.k)
@@ -51,19 +54,19 @@ func (d *discovery) findCopies(in *input) {
 	}
 }
 
-// copyOf returns a copy of the truncated generation c which is not known yet. Of several that begin alike,
-// such as those of earlier truncations, it is one that holds more than was read, if there is any, and of these
-// the one that was changed last; one without a path: there is none. isRead says that one is known, and has all
-// that was seen of a generation of which nothing was read.
-func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) {
-	for _, path := range c.Info.Paths() {
-		dir, _ := filepath.Split(path)
-		entries, _ := os.ReadDir(dir) // an error is as if no copy was found: the loss was counted at the truncation
-		for _, e := range entries {
-			path := dir + e.Name()
-			if !e.Type().IsRegular() || !compare.IsNameOf(path, c.Info) || in.Excludes(path) || d.isOfAnother(in, path) {
-				continue
-			}
+// copied returns a file of which s is a copy: what was rotated after it was copied later.
+func copied(info record.FileInfo, s sibling) rotated {
+	info.Birth = max(s.st.Birth, s.st.Mtime) // it may have been copied over an older one
+	return rotated{info: info, at: s.path}
+}
+
+// copyOf returns a copy of the truncated generation c which is not known yet, from the first of its folders
+// that has one. Of several that begin alike, such as those of earlier truncations, it is one that holds more
+// than was read, if there is any, and of these the one that was changed last; one without a path: there is
+// none. isRead says that one is known, and has all that was seen of a generation of which nothing was read.
+func (d *discovery) copyOf(in *input, w *finder.Walk, c *candidate) (last sibling, isRead bool) {
+	for _, dir := range in.copyFolders(w, c) {
+		for _, path := range d.copyPaths(in, w, c, dir) {
 			switch st, known, is := d.continues(in, c, path); {
 			case is && known:
 				isRead = isRead || c.isUnread() && st.Size >= c.Info.Size
@@ -71,8 +74,52 @@ func (d *discovery) copyOf(in *input, c *candidate) (last sibling, isRead bool) 
 				last = sibling{in, path, st}
 			}
 		}
+		if last.path != "" || isRead {
+			break
+		}
 	}
 	return last, isRead
+}
+
+// copyFolders returns the folders in which copies of a generation may be: its own, and those in it and beside
+// it to which rotation may move files (olddir), but not those of an empty one, which may be a mount point. One
+// in which a file has its very name is that of another log, which may begin alike: it counts only if more was
+// read than a header.
+func (in *input) copyFolders(w *finder.Walk, c *candidate) (all []string) {
+	for _, path := range c.Info.Paths() {
+		all = append(all, filepath.Dir(path))
+	}
+	for _, own := range all {
+		if len(w.Beginning(own, "")) == 0 {
+			continue
+		}
+		for _, dir := range in.folders.Near(own) {
+			if c.End() >= identity.Enough || !exists(filepath.Join(dir, filepath.Base(c.Info.Path))) {
+				all = append(all, dir)
+			}
+		}
+	}
+	return all
+}
+
+// exists reports whether a path leads to something, also where it is a link that leads nowhere or where that
+// cannot be told.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// copyPaths returns the paths of the files in a folder that may be copies of a generation, by their names.
+// Where a file elsewhere has its very name and a pattern matches that, it is another log.
+func (d *discovery) copyPaths(in *input, w *finder.Walk, c *candidate, dir string) (all []string) {
+	for _, e := range w.Beginning(dir, "") {
+		path := filepath.Join(dir, e.Name)
+		was := slices.Contains(c.Info.Paths(), path) || e.Name == filepath.Base(c.Info.Path) && in.Reads(path)
+		if e.Type.IsRegular() && !was && compare.IsOfStem(path, c.Info) && !in.Excludes(path) && !d.isOfAnother(in, path) {
+			all = append(all, path)
+		}
+	}
+	return all
 }
 
 // isUnread reports whether nothing but the beginning of a generation is known, of which nothing was read.
