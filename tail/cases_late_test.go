@@ -27,7 +27,7 @@ var lateCases = map[int][]string{
 	112: {"internal/e2e.TestSecondAgentOnStateDir", "internal/e2e.TestStateDirOfAnother"},
 	113: {"internal/e2e.TestInputComesBack", "internal/e2e.TestInputIsAwayForARun"},
 	115: {"script:115-forgotten", "tail.TestRotatedFilesAreForgotten", "journal.TestHistoryIsBounded"},
-	116: {"script:116-folder-away", "internal/e2e.TestFolderIsShutForATime", "tail.TestUnmounted"},
+	116: {"script:116-away-and-copied", "script:116-folder-away", "internal/e2e.TestFolderIsShutForATime", "tail.TestUnmounted"},
 	118: {"script:118-restored"},
 	119: {"script:119-clock", "journal.TestClockJumps"},
 	121: {"script:121-head-grows"},

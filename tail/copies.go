@@ -122,6 +122,79 @@ func (d *discovery) copyPaths(in *input, w *finder.Walk, c *candidate, dir strin
 	return all
 }
 
+// readCopies reads the copies of the generation k, whose file is gone, as rotation leaves them where it copies
+// a file, perhaps to another file system, and deletes it (renamecopy), and what was rotated after each. It
+// reports whether there is one: then what was left unread of the file is in it.
+func (d *discovery) readCopies(in *input, w *finder.Walk, k *generation) (found bool) {
+	c, copies := d.copiesOfGone(in, w, k)
+	for _, s := range copies {
+		switch known, doubted := d.knows(in, s.st.Node); {
+		case known || doubted || s.spent:
+			found = found || c.End() >= identity.Enough // else it may be an earlier file with the same header
+		case !in.Reads(s.path): // else a scan has met it, and leaves it out
+			if d.adopt(in, s.path, c.Info.First); !in.isUnopened(s.st.Node) {
+				found = true
+				d.t.o.Logger.Info("file was copied before it was deleted, and no pattern matches the copy; it is read under its new path", "file", s.path,
+					"of", c.Info.Path, "offset", c.Position, "bytes", s.st.Size)
+			}
+		}
+		d.findSiblings(in, w, copied(c.Info, s.sibling), s.path)
+	}
+	if found {
+		d.t.locked(func() { d.t.settle(k) })
+	}
+	return found
+}
+
+// findBesideCopies is findSiblings for a file that was deleted, beside the copies that rotation has made of
+// it: the file itself is read to its end.
+func (d *discovery) findBesideCopies(in *input, w *finder.Walk, was rotated) {
+	var k *generation
+	d.t.locked(func() { k = in.byNode.get(inode.Of(was.info)) })
+	if k == nil {
+		return // it was forgotten
+	}
+	_, copies := d.copiesOfGone(in, w, k)
+	for _, s := range copies {
+		of := copied(was.info, s.sibling)
+		of.deleted, of.since = was.deleted, was.since
+		d.findSiblings(in, w, of, s.path)
+	}
+}
+
+// spare is a copy of a file that is gone.
+type spare struct {
+	sibling
+	spent bool // all that it holds was read
+}
+
+// copiesOfGone returns the copies of the generation k, whose file is gone: they begin with all that is known of
+// it. c is k as it was compared.
+func (d *discovery) copiesOfGone(in *input, w *finder.Walk, k *generation) (c *candidate, all []spare) {
+	d.t.locked(func() { c = k.candidate(d.t.scans.no) })
+	if !c.isComparable() {
+		return c, nil
+	}
+	for _, dir := range in.copyFolders(w, c) {
+		for _, path := range d.copyPaths(in, w, c, dir) {
+			f, st, err := inode.Open(path)
+			if err != nil {
+				continue
+			}
+			if !compare.IsStale(st, c.Info.Birth) && st.Size >= c.Position && fingerprint.BeginsAs(f, c.Info.Head) && c.Fits(f, st.Size) {
+				all = append(all, spare{sibling{in, path, st}, d.wasRead(in, compare.Of(f, st, ""))})
+			}
+			f.Close()
+		}
+	}
+	return c, all
+}
+
+// isComparable reports whether a file can be compared with what is known of a generation.
+func (c *candidate) isComparable() bool {
+	return c.Mark != 0 || c.Position == 0 && len(c.Ahead) > 0 || c.isUnread()
+}
+
 // isUnread reports whether nothing but the beginning of a generation is known, of which nothing was read.
 func (c *candidate) isUnread() bool {
 	return c.Position == 0 && len(c.Ahead) == 0 && c.Info.Head.Len > 0

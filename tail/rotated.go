@@ -46,6 +46,9 @@ func (d *discovery) findRotated(in *input, away []rotated) {
 		if path != g.info.Path {
 			d.findSiblings(in, w, g, path)
 		}
+		if path == "" && g.deleted {
+			d.findBesideCopies(in, w, g)
+		}
 		if g.looks++; g.looks < mostLooks {
 			in.scan.rotated = append(in.scan.rotated, g)
 			d.t.rescanSoon()

@@ -83,7 +83,9 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 		}
 		switch {
 		case !ok && !u.found:
-			gone = append(gone, u.generation)
+			if !d.readCopies(in, w, u.generation) {
+				gone = append(gone, u.generation)
+			}
 		case ok && path == u.info.Path && !in.onceNamed(u.info):
 			continue // a scan finds it by itself
 		case ok:
