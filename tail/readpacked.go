@@ -43,7 +43,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		r.info.Path = k.info.Info().Path
 	}
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
-	if is == identity.Continuation { // others may have been rotated after it, see findRotated
+	if is == identity.Continuation || is == identity.Own && p.mayHoldRest(k) { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
 		fate := compare.FateOf(k.reader != nil, k.left, k.truncated)
 		truncated := k.left.Unseen || fate == identity.Truncated
