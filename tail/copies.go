@@ -211,11 +211,17 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	defer f.Close()
 	known, doubted := d.knows(in, st.Node)
 	known = known && !doubted
-	if c.reader != nil || c.Mark == 0 && !c.isUnread() || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+	if c.reader != nil || !c.isComparable() || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}
 	if c.isUnread() { // another file with the same header was not written to so lately
 		return st, known, !compare.IsStale(st, c.Info.Birth) && st.Ctime >= c.changed-int64(in.RotateQuiet.D())
 	}
-	return st, known, identity.Judge(c.Compare(compare.Of(f, st, "")).Facts) == identity.Continuation
+	sample := compare.Of(f, st, "")
+	facts := c.Compare(sample).Facts
+	if facts.Content == identity.Little && c.Left.Unseen { // perhaps another with the same header, so that it is read from its start
+		named := filepath.Base(path) != filepath.Base(c.Info.First)
+		return st, known, named && facts.Node == identity.Older && !d.wasRead(in, sample)
+	}
+	return st, known, identity.Judge(facts) == identity.Continuation
 }
