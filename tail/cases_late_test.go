@@ -18,7 +18,7 @@ var lateCases = map[int][]string{
 
 	103: {"internal/e2e.TestKills", "internal/e2e.TestKillsWithFields", "internal/e2e.TestKillsWithAvro", "internal/e2e.TestParseKills"},
 	104: {"script:104-restart-unsent", "script:087-deleted-unread", "internal/e2e.TestStopInAnOutage"},
-	105: {"script:105-out-of-order", "script:105-moved", "script:105-copied", "script:105-truncated-unread", "script:105-rewritten", "journal.TestPositionIsTheUnbrokenPrefix"},
+	105: {"script:105-out-of-order", "script:105-moved", "script:105-copied", "script:105-copied-to-olddir", "script:105-truncated-unread", "script:105-rewritten", "journal.TestPositionIsTheUnbrokenPrefix"},
 	106: {"script:106-refused-first", "script:106-skips-after-kill", "internal/e2e.TestRefusedRecordsStandAlone"},
 	107: {"internal/e2e.TestKillsInAnOutage", "journal.TestInSpool"},
 	108: {"journal.TestTornAtEveryByte", "journal.TestOneFlippedBit", "journal.TestDamageFallsBack", "journal.TestAllLostMeansReplay", "internal/e2e.TestDamagedJournal"},

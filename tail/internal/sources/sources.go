@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
@@ -21,6 +20,7 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
+	"kusto-agent/tail/internal/rotation"
 )
 
 // Search looks for files of one input. It is for any goroutine.
@@ -131,8 +131,9 @@ func (s Search) openElsewhere(info record.FileInfo, x record.Extent, copies bool
 	return alike
 }
 
-// places returns paths at which a file may be found that has left its own: all that the input
-// matches, and those in its folders whose names begin with its name. They are sorted, each once.
+// places returns paths at which a file may be found that has left its own, or a copy of it: all that the
+// input matches, and those named after it in its folders and in those to which rotation may move files. They are
+// sorted, each once.
 func (s Search) places(info record.FileInfo) (all []string) {
 	for found := range finder.NewWalk().Match(s.Spec) {
 		all = append(all, found.Path())
@@ -144,10 +145,12 @@ func (s Search) places(info record.FileInfo) (all []string) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		dir, base := filepath.Split(name)
-		beside, _ := os.ReadDir(dir) // what cannot be listed counts as empty
-		for _, e := range beside {
-			if e.Type().IsRegular() && strings.HasPrefix(e.Name(), base) {
-				all = append(all, dir+e.Name())
+		for _, folder := range append(s.Folders.Near(dir), dir) {
+			beside, _ := os.ReadDir(folder) // what cannot be listed counts as empty
+			for _, e := range beside {
+				if e.Type().IsRegular() && rotation.IsOf(e.Name(), base) {
+					all = append(all, filepath.Join(folder, e.Name()))
+				}
 			}
 		}
 	}

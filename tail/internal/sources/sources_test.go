@@ -95,6 +95,16 @@ func TestOpen(t *testing.T) {
 		must(t, os.Remove(path))
 		write(t, filepath.Join(dir, "logs", "b.log"), text)
 	})
+	for _, name := range []string{"logs/a.log.1", "logs/a-20261127.log", "logs/old/a.log.1", "old/a-20261127.log"} {
+		f("a copy at "+name, true, true, func(t *testing.T, dir, path string) {
+			must(t, os.Remove(path))
+			write(t, filepath.Join(dir, name), text)
+		})
+	}
+	f("a copy with another name in a folder that no pattern matches", true, false, func(t *testing.T, dir, path string) {
+		must(t, os.Remove(path))
+		write(t, filepath.Join(dir, "old", "b.log"), text)
+	})
 	f("a copy that does not count", false, false, func(t *testing.T, dir, path string) {
 		must(t, os.Remove(path))
 		write(t, filepath.Join(dir, "logs", "b.log"), text)
