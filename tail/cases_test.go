@@ -68,7 +68,7 @@ var earlyCases = map[int][]string{
 	56: {"script:056-other-folder"},
 	57: {"script:057-moved-across", "tail.TestMoveAcrossFileSystems"},
 	58: {"script:058-moved-while-stopped"},
-	59: {"script:059-copied-to-olddir", "script:059-rotated-while-stopped", "script:059-link", "script:059-linked-folder", "script:059-no-longer-matched", "internal/e2e.TestRotatedWhileNobodyLooked", "tail.TestFoundAndStopped", "tail.TestPackedAndKilled"},
+	59: {"script:059-copied-elsewhere", "script:059-copied-to-olddir", "script:059-rotated-while-stopped", "script:059-link", "script:059-linked-folder", "script:059-no-longer-matched", "internal/e2e.TestRotatedWhileNobodyLooked", "tail.TestFoundAndStopped", "tail.TestPackedAndKilled"},
 	60: {"script:059-copied-and-compressed", "script:060-linked-folder", "script:060-dated-beside-another", "script:060-dated-and-known", "script:060-deploy-after-rotation", "script:060-rotated-twice-while-stopped", "script:060-dated-while-stopped", "script:060-compressed-between", "script:060-compressed-and-stopped-again", "script:060-rotated-twice-begins-like-another", "script:060-same-header-while-stopped", "script:060-short-copy-and-stopped", "script:060-no-siblings", "internal/e2e.TestHolesAndRestarts"},
 	61: {"script:061-compressed-while-stopped", "script:061-excluded", "script:061-never", "internal/e2e.TestCompressedByLogrotate"},
 	62: {"tail.TestRenameUnderTheEyes"},

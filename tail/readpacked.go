@@ -73,6 +73,9 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 			t.passOver(r, x.Size, x.Heads)
 		} else if is == identity.Own && k != nil {
 			t.tellAlike(p.path, k.info.Info().Path, x.Size)
+			if p.mayHoldRest(k) {
+				k.own().toldLost = true // what was left of it is in p
+			}
 		}
 	}
 	t.tellFlaw(p, x)

@@ -121,10 +121,21 @@ func (d *discovery) tellLost(in *input) {
 			left -= x.Len()
 		}
 		if left <= 0 {
-			d.t.o.Logger.Info("file disappeared after it was read up to this offset; whether bytes were left unread is not known", "input", in.Name, "file", info.Path, "offset", k.position)
+			d.tellVanished(in, k, info)
 			continue
 		}
 		d.t.lose(k.file(), info.Path, k.position, left, "file is gone, its unread bytes are lost unless it comes back",
 			"fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
 	}
+}
+
+// tellVanished logs and counts a file that is gone, and of which nobody knows whether bytes were left unread.
+// Where the next one is at its path, as after a rotation, that is likely. The caller holds mu.
+func (d *discovery) tellVanished(in *input, k *generation, info record.FileInfo) {
+	log, about := d.t.o.Logger.Info, []any{"input", in.Name, "file", info.Path, "offset", k.position}
+	if in.byNode.has(k) && some(d.t.byPath.Get(info.Path), func(r *reader) bool { return r.in.files == in.files && !r.life.IsGone() }) {
+		log, about = d.t.o.Logger.Warn, append(about, "fix", "let paths match what it was rotated to, or have it rotated to its own folder or to one in it or beside it")
+	}
+	log("file disappeared after it was read up to this offset; whether bytes were left unread is not known", about...)
+	d.t.o.Metrics.Vanished(in.Name)
 }

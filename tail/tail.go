@@ -89,6 +89,7 @@ type Metrics interface {
 	Rotation(input string)
 	Truncation(input string, unread int64)
 	Abandoned(input string, bytes int64)
+	Vanished(input string)
 }
 
 // Contents counts what is met in files and is no record as it should be.

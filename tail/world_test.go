@@ -540,6 +540,7 @@ func (b *box) Rejected(lot record.Lot, reason record.Reason) {
 func (b *box) Rotation(string)                          { b.add("rotations", 1) }
 func (b *box) Truncation(_ string, unread int64)        { b.add("truncations", 1); b.add("unread", unread) }
 func (b *box) Abandoned(_ string, bytes int64)          { b.add("abandoned", bytes) }
+func (b *box) Vanished(string)                          { b.add("vanished", 1) }
 func (b *box) Unparsed(_ string, n int)                 { b.add("unparsed", int64(n)) }
 func (b *box) InvalidUTF8(_ string, n int)              { b.add("utf8", int64(n)) }
 func (b *box) NULs(_ string, n int64)                   { b.add("nuls", n) }

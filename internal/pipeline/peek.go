@@ -224,6 +224,7 @@ type quiet struct{}
 func (quiet) Rotation(string)          {}
 func (quiet) Truncation(string, int64) {}
 func (quiet) Abandoned(string, int64)  {}
+func (quiet) Vanished(string)          {}
 func (quiet) InvalidUTF8(string, int)  {}
 func (quiet) Unparsed(string, int)     {}
 func (quiet) NULs(string, int64)       {}

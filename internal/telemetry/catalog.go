@@ -219,6 +219,8 @@ var catalog = []*metric{
 			{"KustoAgentFilesAbandoned", grows, "", critical,
 				"Deleted files of input {{ $labels.input }} were abandoned with unread bytes.",
 				"The log shows the file and the key to raise: max_pinned_deleted, limits.open_files or shutdown_timeout."}}},
+	{"tail_vanished_files_total", counter, byInput, "Files that were deleted, moved away or rewritten while the agent was stopped, and of which neither they nor a copy were found: whether bytes were left unread is not known; the log names the file.", "",
+		panel{rowFiles, "Files not found again", "short"}, nil},
 	{"tail_nul_bytes_total", counter, byInput, "NUL bytes between records, which are skipped.", "",
 		panel{rowFiles, "NULs", "Bps"}, []alert{
 			{"KustoAgentNULs", grows, "", warning,

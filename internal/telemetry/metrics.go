@@ -40,7 +40,7 @@ var roomCounters = []string{
 	"requests_total", "batch_raw_bytes_total", "batch_gzip_bytes_total", "gzip_encoder_faults_total", "retries_total",
 	"unknown_outcomes_total", "unknown_records_total",
 	"tail_rotations_total", "tail_truncations_total", "tail_truncated_unread_bytes_total", "tail_abandoned_bytes_total",
-	"tail_nul_bytes_total", "records_invalid_utf8_total", "records_unparsed_total",
+	"tail_vanished_files_total", "tail_nul_bytes_total", "records_invalid_utf8_total", "records_unparsed_total",
 }
 
 // newMetrics registers the metrics that the agent counts as things happen, with names and help
@@ -133,6 +133,9 @@ func (m *Metrics) Truncation(input string, unread int64) {
 func (m *Metrics) Abandoned(input string, bytes int64) {
 	m.count("tail_abandoned_bytes_total", bytes, input)
 }
+
+// Vanished counts a file that was not found again, so that nobody knows whether bytes of it were left unread.
+func (m *Metrics) Vanished(input string) { m.count("tail_vanished_files_total", 1, input) }
 
 // InvalidUTF8 counts records that passed though they are not valid UTF-8.
 func (m *Metrics) InvalidUTF8(input string, records int) {

@@ -75,6 +75,7 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	m.Truncation("app", 512)
 	m.NULs("app", 4096)
 	m.Abandoned("app", 64)
+	m.Vanished("app")
 	m.InvalidUTF8("app", 3)
 	m.Unparsed("app", 2)
 
@@ -131,6 +132,7 @@ func TestEveryMetricSaysWhatHappened(t *testing.T) {
 	f(4096, "tail_nul_bytes_total", "input=app")
 	f(0, "tail_nul_bytes_total", "input=nginx")
 	f(64, "tail_abandoned_bytes_total", "input=app")
+	f(1, "tail_vanished_files_total", "input=app")
 	f(3, "records_invalid_utf8_total", "input=app")
 	f(2, "records_unparsed_total", "input=app")
 	f(0, "records_unparsed_total", "input=nginx")
