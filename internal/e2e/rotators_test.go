@@ -189,3 +189,57 @@ func TestLogrotateCopiesWhileItStandsStill(t *testing.T) {
 	f("dated", "copytruncate\ncompress\ndateext\ndateformat -%Y%m%d-%s", 100, 200, 10, 100)
 	f("nothing new before the first", "copytruncate", 0, 200, 100)
 }
+
+// TestLogrotateRenamesAndCopies: logrotate copies the log to another folder, which may be on another file
+// system, and deletes it, twice while the agent is stopped. All of it is found in the copies, which no
+// pattern matches. What was read before comes twice, and the log names the copy.
+func TestLogrotateRenamesAndCopies(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
+		t.Skipf("logrotate is started as root here: %v", err)
+	}
+	f := func(name, old, directives string, mounted bool) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, emulator.Options{})
+			s.must(os.MkdirAll(s.path(old), 0o755))
+			if mounted {
+				if err := syscall.Mount("tmpfs", s.path(old), "tmpfs", 0, "mode=0755"); err != nil {
+					t.Skipf("the kernel refuses to mount: %v", err)
+				}
+				t.Cleanup(func() { _ = syscall.Unmount(s.path(old), syscall.MNT_DETACH) })
+			}
+			records := jsonRecords(0, 180)
+			s.write("logs/app.log", joined(records[:100]))
+			for _, dir := range []string{"", "logs"} {
+				s.must(os.Chmod(s.path(dir), 0o755))
+			}
+			config := open + strings.ReplaceAll(byName, "MODE", "auto")
+			p := s.run(config)
+			s.awaitRows("App", 100)
+			p.stop()
+			for n := 100; n < 160; n += 30 {
+				s.append("logs/app.log", joined(records[n:n+30]))
+				s.tick()
+				s.rotate(s.path("logs/app.log"), "su root root\nrotate 9\ncreate\nrenamecopy\nolddir "+s.path(old)+"\n"+directives)
+			}
+			s.append("logs/app.log", joined(records[160:]))
+			p = s.run(config)
+			want, again := records, 0
+			if !strings.Contains(directives, "compress") {
+				again, want = 100, append(records[:100:100], records...)
+			}
+			s.awaitRows("App", len(records)+again)
+			p.stop()
+			s.wantRows("App", want)
+			if n := len(p.entries("file was copied before it was deleted, and no pattern matches the copy; it is read under its new path", s.path(old))); n != min(again, 1) {
+				t.Errorf("that records come twice is told %d times", n)
+			}
+		})
+	}
+	f("to a folder in its own", "logs/old", "", false)
+	f("to another file system", "logs/old", "", true)
+	f("to another file system beside", "old", "", true)
+	f("to another file system, compressed", "logs/old", "compress", true)
+	f("to another file system, compressed later", "logs/old", "compress\ndelaycompress", true)
+}
