@@ -12,7 +12,7 @@ var lateCases = map[int][]string{
 	94:  {"script:094-links", "script:094-many-links"},
 	95:  {"script:095-odd-links", "internal/e2e.TestOddFiles", "tail.TestProblems"},
 	97:  {"script:097-hard-links", "script:094-links"},
-	98:  {"script:098-same-banner", "script:089-same-banner", "script:098-begun-before-truncation"},
+	98:  {"script:098-copied-to-olddir", "script:098-compressed-at-once", "script:098-same-banner", "script:089-same-banner", "script:098-begun-before-truncation"},
 	100: {"script:100-copy", "tail.TestOnce"},
 	101: {"script:101-replaced", "script:095-odd-links", "internal/e2e.TestOddFiles"},
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
@@ -14,6 +15,7 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/rotation"
 )
 
 // findCopies looks for copies of truncated files, as copytruncate leaves them, which may have lines that
@@ -181,13 +183,18 @@ func (d *discovery) copiesOfGone(in *input, w *finder.Walk, k *generation) (c *c
 			if err != nil {
 				continue
 			}
-			if !compare.IsStale(st, c.Info.Birth) && st.Size >= c.Position && fingerprint.BeginsAs(f, c.Info.Head) && c.Fits(f, st.Size) {
+			if c.isIn(f, st) {
 				all = append(all, spare{sibling{in, path, st}, d.wasRead(in, compare.Of(f, st, ""))})
 			}
 			f.Close()
 		}
 	}
 	return c, all
+}
+
+// isIn reports whether an open file begins with all that is known of a generation that can be compared.
+func (c *candidate) isIn(f *os.File, st inode.Status) bool {
+	return !compare.IsStale(st, c.Info.Birth) && st.Size >= c.Position && fingerprint.BeginsAs(f, c.Info.Head) && c.Fits(f, st.Size)
 }
 
 // isComparable reports whether a file can be compared with what is known of a generation.
@@ -224,4 +231,30 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 		return st, known, named && facts.Node == identity.Older && !d.wasRead(in, sample)
 	}
 	return st, known, identity.Judge(facts) == identity.Continuation
+}
+
+// isKeptElsewhere reports whether rotation has copied or compressed the deleted file of a generation since the
+// file s was made that has its name now: then s is the next one, and may have the same header. What an editor
+// saves anew leaves no such file.
+func (in *input) isKeptElsewhere(c *candidate, s *compare.Sample) bool {
+	name := filepath.Base(s.File.Name())
+	if s.Birth == 0 || name != filepath.Base(c.Info.Path) && name != filepath.Base(c.Info.First) {
+		return false
+	}
+	w, isRotated := finder.NewLook(), rotation.Gone{Name: name}.Names()
+	for _, dir := range in.copyFolders(w, c) {
+		for _, e := range w.Beginning(dir, rotation.Stem(name)) {
+			if packed := isRotated(strings.TrimSuffix(e.Name, filepath.Ext(e.Name))); packed || isRotated(e.Name) {
+				f, st, err := inode.Open(filepath.Join(dir, e.Name))
+				if err != nil {
+					continue
+				}
+				is := st.Node != s.Node && max(st.Birth, st.Mtime) >= s.Birth && (packed || c.isIn(f, st))
+				if f.Close(); is {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }

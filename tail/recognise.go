@@ -50,7 +50,13 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 		}
 		return doubt.since > 0 && waited >= quiet
 	}
-	m := likest(alike, late, func(c *candidate) compare.Finding { return c.Compare(s) })
+	m := likest(alike, late, func(c *candidate) compare.Finding {
+		f := c.Compare(s)
+		if f.Facts.Fate == identity.Unlinked && f.Facts.Content == identity.Holds && in.isKeptElsewhere(c, s) {
+			f.Facts.Content = identity.Little
+		}
+		return f
+	})
 	if m.is == identity.Own && s.Size > 0 { // an empty file is compared when it grows, see endIfCopy
 		if short := likest(named, late, func(c *candidate) compare.Finding { return c.ShortCopy(s, quiet) }); short.of != nil {
 			m = short
