@@ -29,7 +29,7 @@ type site struct {
 	old      string              // logrotate: olddir, with a slash behind it; empty: none
 	seen     bool                // its names are matched
 	dated    bool                // dateext
-	copies   bool                // copytruncate
+	copies   bool                // renamecopy
 	compress int                 // 0: not at all, 1: at once, 2: delaycompress
 	chain    map[string][]string // suffixes of what was rotated, by file, the youngest first
 	lies     map[string][]string // lines of what was rotated, by path
@@ -414,13 +414,16 @@ func (m *alike) packSlowly(f string) {
 
 // logrotate rotates one file, or all with shared scripts: writers open theirs anew afterwards.
 func (m *alike) logrotate() {
-	if m.away && (m.old != "" && !m.seen || slices.Contains(slices.Collect(maps.Values(m.odd)), 2)) {
-		return // nobody looks there, or for such a name
+	if m.away && slices.Contains(slices.Collect(maps.Values(m.odd)), 2) {
+		return // nobody looks for such a name
 	}
 	m.settled() // what was compressed before has been looked through
 	files := slices.Sorted(maps.Keys(m.files))
 	if m.r.IntN(2) == 0 {
 		files = files[:1]
+	}
+	if m.away && m.old != "" && !m.seen && (m.forgets || m.cuts || slices.ContainsFunc(files, func(f string) bool { return !m.isTold(f) })) {
+		return // a copy is known there by what was read alone
 	}
 	var rotated []string
 	m.rotatedAt = time.Now()
@@ -434,6 +437,13 @@ func (m *alike) logrotate() {
 		delete(m.files, f)
 		delete(m.unread, f)
 		m.odd[f] = max(m.odd[f], 1)
+		if m.copies {
+			m.do("mv", f, f+".tmp")
+			m.do("partial", f, "")
+			m.do("cp", f+".tmp", to)
+			m.do("rm", f+".tmp")
+			continue
+		}
 		m.do("mv", f, to)
 		m.do("partial", f, "")
 		rotated = append(rotated, to)
