@@ -87,7 +87,7 @@ var earlyCases = map[int][]string{
 	74: {"script:074-copytruncate"},
 	75: {"script:075-copytruncate-inside", "script:075-copytruncate-all-read", "script:075-copy-between-reads", "script:075-copy-between-reads-compressed", "script:075-copy-long-before-truncation", "tail/internal/recent.TestRing"},
 	76: {"script:076-copied-over", "script:076-no-copy", "script:076-copy-outside", "script:076-copy-in-olddir", "script:076-compressed-copy-and-stopped", "script:076-truncated-unread", "script:076-copy-inside-unread", "script:076-another-with-the-header", "script:076-truncated-unread-no-copy", "script:076-truncated-unread-while-stopped"},
-	77: {"script:077-little-was-read", "script:077-little-and-older-copy", "script:077-begins-like-one-truncated", "script:077-copy-of-a-dotfile", "script:077-copy-named-by-stem", "script:077-copytruncate-while-stopped", "script:077-copytruncate-after-kill", "script:077-copied-twice-while-stopped", "script:077-copied-to-olddir", "script:077-copied-twice-and-compressed", "script:077-copied-twice-all-read", "tail.TestCopiedTwiceBetweenLooks", "internal/e2e.TestLogrotateCopiesWhileItStandsStill"},
+	77: {"tail.TestCopiedWithinATick", "script:077-little-was-read", "script:077-little-and-older-copy", "script:077-begins-like-one-truncated", "script:077-copy-of-a-dotfile", "script:077-copy-named-by-stem", "script:077-copytruncate-while-stopped", "script:077-copytruncate-after-kill", "script:077-copied-twice-while-stopped", "script:077-copied-to-olddir", "script:077-copied-twice-and-compressed", "script:077-copied-twice-all-read", "tail.TestCopiedTwiceBetweenLooks", "internal/e2e.TestLogrotateCopiesWhileItStandsStill"},
 	79: {"script:068-truncate"},
 	80: {"script:080-last-line-removed"},
 	82: {"script:082-overwritten"},

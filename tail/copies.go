@@ -226,11 +226,12 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	}
 	sample := compare.Of(f, st, "")
 	facts := c.Compare(sample).Facts
-	if facts.Content == identity.Little && c.Left.Unseen { // perhaps another with the same header, so that it is read from its start
-		named := filepath.Base(path) != filepath.Base(c.Info.First)
-		return st, known, named && facts.Node == identity.Older && !d.wasRead(in, sample)
+	is = identity.Judge(facts) == identity.Continuation
+	if isOf := facts.Content == identity.Holds || facts.Content == identity.Little; !is && isOf && c.Left.Unseen && sample.Born() <= c.Left.At {
+		// Perhaps another with the same header, or the clock does not tell what came first: it is read from its start.
+		is = filepath.Base(path) != filepath.Base(c.Info.First) && !d.wasRead(in, sample)
 	}
-	return st, known, identity.Judge(facts) == identity.Continuation
+	return st, known, is
 }
 
 // isKeptElsewhere reports whether rotation has copied or compressed the deleted file of a generation since the
