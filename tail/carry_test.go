@@ -218,14 +218,7 @@ func TestLentMessageGoesOn(t *testing.T) {
 // after the turn with the end of the message in the next file has begun.
 func TestLentMessageOfAClosedFileGoesOn(t *testing.T) {
 	w := carryWorld(t, "cri")
-	w.in().Paths, w.open = []string{w.path("*.log*")}, 0
-	w.start()
-	w.appendTo("a.log", criLine("stdout", "P", "a"))
-	w.look()
-	w.rename("a.log", "a.log.1")
-	w.appendTo("a.log", criLine("stdout", "P", "c"))
-	w.look()
-	w.awaitClosedLoan()
+	w.lendClosed(w.path("*.log*"))
 	w.taker.set(func() { w.taker.leasing = sync.OnceFunc(func() { w.appendTo("a.log.1", criLine("stdout", "F", "b")) }) })
 	w.appendTo("a.log", criLine("stdout", "F", "d"))
 	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
@@ -235,14 +228,7 @@ func TestLentMessageOfAClosedFileGoesOn(t *testing.T) {
 func TestLentMessageOfAFileInAnotherFolderGoesOn(t *testing.T) {
 	w := carryWorld(t, "cri")
 	must(t, os.Mkdir(w.path("old"), 0o755))
-	w.in().Paths, w.open = []string{w.path("*.log*"), w.path("old/*")}, 0
-	w.start()
-	w.appendTo("a.log", criLine("stdout", "P", "a"))
-	w.look()
-	w.rename("a.log", "a.log.1")
-	w.appendTo("a.log", criLine("stdout", "P", "c"))
-	w.look()
-	w.awaitClosedLoan()
+	w.lendClosed(w.path("*.log*"), w.path("old/*"))
 	w.rename("a.log.1", "old/a.log.1")
 	w.look()
 	w.awaitClosedLoan()
@@ -251,6 +237,20 @@ func TestLentMessageOfAFileInAnotherFolderGoesOn(t *testing.T) {
 	})
 	w.appendTo("a.log", criLine("stdout", "F", "d"))
 	w.expect("in", criMessage("stdout", "ab"), criMessage("stdout", "cd"))
+}
+
+// lendClosed starts to read files of these patterns, of which none stays open, and waits until the open
+// message of a.log.1 is lent to the reader of a.log, the next file.
+func (w *world) lendClosed(patterns ...string) {
+	w.t.Helper()
+	w.in().Paths, w.open = patterns, 0
+	w.start()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	w.look()
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", criLine("stdout", "P", "c"))
+	w.look()
+	w.awaitClosedLoan()
 }
 
 // awaitClosedLoan waits until the message of a file that is closed is lent.

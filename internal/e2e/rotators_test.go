@@ -36,6 +36,22 @@ func (w *writer) awaitRotation(n int) {
 	w.awaitRows("App", (n+1)*w.portion()+w.portion()/2)
 }
 
+// needsLogrotate skips a test that cannot start logrotate as root.
+func needsLogrotate(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
+		t.Skipf("logrotate is started as root here: %v", err)
+	}
+}
+
+// trusted has only root write to the folders of the site: logrotate trusts no others.
+func (s *site) trusted() {
+	s.t.Helper()
+	for _, dir := range []string{"", "logs"} {
+		s.must(os.Chmod(s.path(dir), 0o755))
+	}
+}
+
 // TestSelfRotating: what an application writes that rotates its log itself, again
 // and again, is stored once, record by record.
 func TestSelfRotating(t *testing.T) {
@@ -69,20 +85,14 @@ func TestSelfRotating(t *testing.T) {
 // writing. What was written is stored once, record by record.
 func TestLogrotate(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
-		t.Skipf("logrotate is started as root here: %v", err)
-	}
+	needsLogrotate(t)
 	m := watchModes(t)
 	defer m.Wait()
 	f := func(name, kind, inputs, directives string) {
 		m.run(name, func(t *testing.T, mode string) {
 			s := newSite(t, emulator.Options{})
 			s.write("logs/app.log", "")
-			for _, dir := range []string{"", "logs"} { // logrotate trusts no folder that others may write to
-				if err := os.Chmod(s.path(dir), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
+			s.trusted()
 			p := s.run(open + strings.ReplaceAll(inputs, "MODE", mode))
 			p.await(1, "agent is running")
 			w := s.writer(kind, s.path("logs/app.log"), rotated)
@@ -111,20 +121,14 @@ func TestLogrotate(t *testing.T) {
 // breath: what it writes between copy and truncation would be in no file.
 func TestLogrotateCopies(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
-		t.Skipf("logrotate is started as root here: %v", err)
-	}
+	needsLogrotate(t)
 	m := watchModes(t)
 	defer m.Wait()
 	f := func(name, inputs, directives string) {
 		m.run(name, func(t *testing.T, mode string) {
 			s := newSite(t, emulator.Options{})
 			s.write("logs/app.log", "")
-			for _, dir := range []string{"", "logs"} {
-				if err := os.Chmod(s.path(dir), 0o755); err != nil {
-					t.Fatal(err)
-				}
-			}
+			s.trusted()
 			p := s.run(open + strings.ReplaceAll(inputs, "MODE", mode))
 			p.await(1, "agent is running")
 			w := s.writer("slog", s.path("logs/app.log"), rotated)
@@ -148,9 +152,7 @@ func TestLogrotateCopies(t *testing.T) {
 // more than once. What it had not read is in the copies, and is stored once.
 func TestLogrotateCopiesWhileItStandsStill(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
-		t.Skipf("logrotate is started as root here: %v", err)
-	}
+	needsLogrotate(t)
 	m := watchModes(t)
 	defer m.Wait()
 	f := func(name, directives string, more ...int) { // so many records before and after each rotation
@@ -159,9 +161,7 @@ func TestLogrotateCopiesWhileItStandsStill(t *testing.T) {
 			records := jsonRecords(0, 1000)
 			n := 100
 			s.write("logs/app.log", joined(records[:n]))
-			for _, dir := range []string{"", "logs"} {
-				s.must(os.Chmod(s.path(dir), 0o755))
-			}
+			s.trusted()
 			p := s.run(open + strings.ReplaceAll(byName, "MODE", mode))
 			s.awaitRows("App", n)
 			p.awaitSafe("app")
@@ -195,9 +195,7 @@ func TestLogrotateCopiesWhileItStandsStill(t *testing.T) {
 // pattern matches. What was read before comes twice, and the log names the copy.
 func TestLogrotateRenamesAndCopies(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("logrotate"); err != nil || os.Getuid() != 0 {
-		t.Skipf("logrotate is started as root here: %v", err)
-	}
+	needsLogrotate(t)
 	f := func(name, old, directives string, mounted bool) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -211,9 +209,7 @@ func TestLogrotateRenamesAndCopies(t *testing.T) {
 			}
 			records := jsonRecords(0, 180)
 			s.write("logs/app.log", joined(records[:100]))
-			for _, dir := range []string{"", "logs"} {
-				s.must(os.Chmod(s.path(dir), 0o755))
-			}
+			s.trusted()
 			config := open + strings.ReplaceAll(byName, "MODE", "auto")
 			p := s.run(config)
 			s.awaitRows("App", 100)
