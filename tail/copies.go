@@ -114,9 +114,10 @@ func exists(path string) bool {
 // copyPaths returns the paths of the files in a folder that may be copies of a generation, by their names.
 // Where a file elsewhere has its very name and a pattern matches that, it is another log.
 func (d *discovery) copyPaths(in *input, w *finder.Walk, c *candidate, dir string) (all []string) {
+	at := c.Info.Paths()
 	for _, e := range w.Beginning(dir, "") {
 		path := filepath.Join(dir, e.Name)
-		was := slices.Contains(c.Info.Paths(), path) || e.Name == filepath.Base(c.Info.Path) && in.Reads(path)
+		was := slices.Contains(at, path) || e.Name == filepath.Base(c.Info.Path) && in.Reads(path)
 		if e.Type.IsRegular() && !was && compare.IsOfStem(path, c.Info) && !in.Excludes(path) && !d.isOfAnother(in, path) {
 			all = append(all, path)
 		}

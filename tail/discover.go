@@ -170,6 +170,9 @@ func (d *discovery) meet(in *input, path, first string) {
 		now, err := inode.At(m.at)
 		m = d.met(in, path, st, m.at, err != nil || now.Node != st.Node)
 	}
+	if m.isRead {
+		return
+	}
 	if m.rival != nil {
 		if m.rest {
 			d.adopt(m.rival, path, path)
@@ -177,7 +180,7 @@ func (d *discovery) meet(in *input, path, first string) {
 		d.t.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(m.rival.Name))
 		return
 	}
-	if old := in.IgnoreOlder.D(); m.isRead || old > 0 && !m.begun && time.Since(time.Unix(0, st.Mtime)) > old {
+	if old := in.IgnoreOlder.D(); old > 0 && !m.begun && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
 	if first != "" || !d.readyCopiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode

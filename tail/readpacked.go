@@ -43,7 +43,8 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		r.info.Path = k.info.Info().Path
 	}
 	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
-	if is == identity.Continuation || is == identity.Own && p.mayHoldRest(k) { // others may have been rotated after it, see findRotated
+	hasRest := is == identity.Own && p.mayHoldRest(k)
+	if is == identity.Continuation || hasRest { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
 		fate := compare.FateOf(k.reader != nil, k.left, k.truncated)
 		truncated := k.left.Unseen || fate == identity.Truncated
@@ -73,7 +74,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 			t.passOver(r, x.Size, x.Heads)
 		} else if is == identity.Own && k != nil {
 			t.tellAlike(p.path, k.info.Info().Path, x.Size)
-			if p.mayHoldRest(k) {
+			if hasRest {
 				k.own().toldLost = true // what was left of it is in p
 			}
 		}
