@@ -58,17 +58,17 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 		must(t, s.pack("a.log", ".gz"))
 		tailer := w.stepped()
 		tailer.scan()
-		p, path := tailer.nextSurvey()
-		x, err := tailer.lookThrough(t.Context(), p, path)
-		must(t, err)
+		did := tailer.nextSurvey(inspection{})
+		did.facts, did.err = tailer.lookThrough(t.Context(), did.p, did.path)
+		must(t, did.err)
 		if by == "it was removed" {
 			w.inputs = w.inputs[1:]
 		} else {
 			w.inputs[0].Paths = []string{w.path("*.none")}
 		}
 		tailer.reload()
-		tailer.surveyed(p, x, err)
-		if n := p.in.readers.Len(); n > 0 {
+		tailer.nextSurvey(did)
+		if n := did.p.in.readers.Len(); n > 0 {
 			t.Errorf("%s: it has %d readers", by, n)
 		}
 		tailer.turnAll()

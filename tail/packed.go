@@ -256,26 +256,36 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 			return
 		case <-t.surveys.wanted:
 		}
-		for p, path := t.nextSurvey(); p != nil; p, path = t.nextSurvey() {
-			x, err := t.lookThrough(ctx, p, path)
+		for did := t.nextSurvey(inspection{}); did.p != nil; did = t.nextSurvey(did) {
+			did.facts, did.err = t.lookThrough(ctx, did.p, did.path)
 			if ctx.Err() != nil {
 				return
 			}
-			t.surveyed(p, x, err)
 		}
 	}
 }
 
-// nextSurvey returns the next compressed file that is to be inspected, with its path; nil: there is none.
-func (t *Tailer) nextSurvey() (p *packed, path string) {
+// inspection is one of a compressed file, and what it has found.
+type inspection struct {
+	p     *packed // nil: there is none
+	path  string
+	facts *archive.Facts
+	err   error // see lookThrough
+}
+
+// nextSurvey takes the result of the inspection that has ended, if there was one, and returns the next.
+func (t *Tailer) nextSurvey(did inspection) (next inspection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.surveys.queue) == 0 {
-		return nil, ""
+	if did.p != nil {
+		t.surveyed(did.p, did.facts, did.err)
 	}
-	p = t.surveys.queue[0]
+	if len(t.surveys.queue) == 0 {
+		return inspection{}
+	}
+	p := t.surveys.queue[0]
 	t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
-	return p, p.path
+	return inspection{p: p, path: p.path}
 }
 
 // lookThrough inspects the compressed file p at path. The error is archive.ErrChanged if the file
@@ -301,10 +311,8 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 }
 
 // surveyed continues with a compressed file whose inspection has ended. One that changed or was
-// removed meanwhile is left to the next scan. Any other error is logged.
+// removed meanwhile is left to the next scan. Any other error is logged. The caller holds mu.
 func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	p.queued, p.facts, p.err, p.failed = false, x, nil, time.Time{}
 	t.surveys.pending--
 	switch {

@@ -46,9 +46,8 @@ func (s *stepped) isScanWanted() bool {
 
 // survey looks through the compressed files that wait for it.
 func (s *stepped) survey() {
-	for p, path := s.nextSurvey(); p != nil; p, path = s.nextSurvey() {
-		x, err := s.lookThrough(s.w.t.Context(), p, path)
-		s.surveyed(p, x, err)
+	for did := s.nextSurvey(inspection{}); did.p != nil; did = s.nextSurvey(did) {
+		did.facts, did.err = s.lookThrough(s.w.t.Context(), did.p, did.path)
 	}
 }
 
