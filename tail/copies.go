@@ -20,17 +20,9 @@ import (
 
 // findCopies looks for copies of truncated files, as copytruncate leaves them, which may have lines that
 // were written after the last read, and then beside each for copies from later truncations.
-func (d *discovery) findCopies(in *input) {
+func (d *discovery) findCopies(in *input, cut []*candidate) {
 	w := finder.NewLook()
-	var cut []*candidate
-	d.t.locked(func() {
-		for _, k := range in.truncated {
-			cut = append(cut, k.candidate(d.t.scans.no))
-		}
-		in.truncated = nil
-	})
 	var found []rotated
-	var read []*generation // in copies that are files of their own
 	for _, c := range cut {
 		last, isRead := d.copyOf(in, w, c)
 		if last.path != "" {
@@ -41,16 +33,9 @@ func (d *discovery) findCopies(in *input) {
 			found = append(found, copied(c.Info, last))
 		}
 		if isRead && c.Position == 0 {
-			read = append(read, c.k)
+			in.scan.settled = append(in.scan.settled, c)
 		}
 	}
-	d.t.locked(func() {
-		for _, k := range read {
-			if k.reader == nil && k.position == 0 {
-				d.t.settle(k)
-			}
-		}
-	})
 	for _, was := range found {
 		d.findSiblings(in, finder.NewLook(), was, was.at)
 	}
@@ -125,12 +110,11 @@ func (d *discovery) copyPaths(in *input, w *finder.Walk, c *candidate, dir strin
 	return all
 }
 
-// readCopies reads the copies of the generation k, whose file is gone, as rotation leaves them where it copies
+// readCopies reads the copies of the generation c, whose file is gone, as rotation leaves them where it copies
 // a file, perhaps to another file system, and deletes it (renamecopy), and what was rotated after each. It
 // reports whether there is one: then what was left unread of the file is in it.
-func (d *discovery) readCopies(in *input, w *finder.Walk, k *generation) (found bool) {
-	c, copies := d.copiesOfGone(in, w, k)
-	for _, s := range copies {
+func (d *discovery) readCopies(in *input, w *finder.Walk, c *candidate) (found bool) {
+	for _, s := range d.copiesOfGone(in, w, c) {
 		switch known, doubted := d.knows(in, s.st.Node); {
 		case known || doubted || s.spent:
 			found = found || c.End() >= identity.Enough // else it may be an earlier file with the same header
@@ -144,7 +128,7 @@ func (d *discovery) readCopies(in *input, w *finder.Walk, k *generation) (found 
 		d.findSiblings(in, w, copied(c.Info, s.sibling), s.path)
 	}
 	if found {
-		d.t.locked(func() { d.t.settle(k) })
+		in.scan.settled = append(in.scan.settled, c)
 	}
 	return found
 }
@@ -152,13 +136,7 @@ func (d *discovery) readCopies(in *input, w *finder.Walk, k *generation) (found 
 // findBesideCopies is findSiblings for a file that was deleted, beside the copies that rotation has made of
 // it: the file itself is read to its end.
 func (d *discovery) findBesideCopies(in *input, w *finder.Walk, was rotated) {
-	var k *generation
-	d.t.locked(func() { k = in.byNode.get(inode.Of(was.info)) })
-	if k == nil {
-		return // it was forgotten
-	}
-	_, copies := d.copiesOfGone(in, w, k)
-	for _, s := range copies {
+	for _, s := range d.copiesOfGone(in, w, was.gone) {
 		of := copied(was.info, s.sibling)
 		of.deleted, of.since = was.deleted, was.since
 		d.findSiblings(in, w, of, s.path)
@@ -171,12 +149,11 @@ type spare struct {
 	spent bool // all that it holds was read
 }
 
-// copiesOfGone returns the copies of the generation k, whose file is gone: they begin with all that is known of
-// it. c is k as it was compared.
-func (d *discovery) copiesOfGone(in *input, w *finder.Walk, k *generation) (c *candidate, all []spare) {
-	d.t.locked(func() { c = k.candidate(d.t.scans.no) })
+// copiesOfGone returns the copies of the generation c, whose file is gone: they begin with all that is known of
+// it.
+func (d *discovery) copiesOfGone(in *input, w *finder.Walk, c *candidate) (all []spare) {
 	if !c.isComparable() {
-		return c, nil
+		return nil
 	}
 	for _, dir := range in.copyFolders(w, c) {
 		for _, path := range d.copyPaths(in, w, c, dir) {
@@ -190,7 +167,7 @@ func (d *discovery) copiesOfGone(in *input, w *finder.Walk, k *generation) (c *c
 			f.Close()
 		}
 	}
-	return c, all
+	return all
 }
 
 // isIn reports whether an open file begins with all that is known of a generation that can be compared.

@@ -78,20 +78,12 @@ func (d *discovery) rescan() {
 	d.t.scans.began[d.t.scans.no%mostBegan] = time.Now()
 	d.t.news.fresh = nil
 	d.t.boundOpen()
+	for _, in := range d.t.inputs() {
+		in.scan.unread = d.unreadOf(in) // before others are taken for what they hold
+	}
 	d.t.mu.Unlock()
 	for _, in := range d.t.inputs() {
-		unread, seeks := d.unreadOf(in) // before others are taken for what they hold
-		d.meetMoved(in, unread)
-		in.scan.renewed, in.scan.paths = nil, nil
-		d.t.tellMatched(in, d.meetMatches(in, w))
-		d.noteSeen(in)
-		d.askAgain(in)
-		if seeks {
-			d.findMoved(in, unread)
-		}
-		d.findCopies(in)
-		d.findPacked(in)
-		d.findRotated(in, d.miss(in, w))
+		d.scan(in, w)
 	}
 	d.meetRenamed()
 	for _, in := range d.t.inputs() {
@@ -116,6 +108,41 @@ func (d *discovery) rescan() {
 		d.t.tell(path, err)
 	}
 	d.weigh()
+}
+
+// scan looks for the files of an input: first where patterns match, then for those that are known and were not
+// found there, for copies and compressed files that have what is left of them, and for what was rotated after
+// them. Before each of these it takes over, in one section, what is known by then.
+func (d *discovery) scan(in *input, w *finder.Walk) {
+	d.meetMoved(in)
+	in.scan.renewed, in.scan.paths = nil, nil
+	d.t.tellMatched(in, d.meetMatches(in, w))
+	d.noteSeen(in)
+	again, cut := d.unsettled(in)
+	d.askAgain(in, again)
+	d.findMoved(in)
+	d.findCopies(in, cut)
+	d.findPacked(in)
+	d.findRotated(in, d.miss(in, w))
+}
+
+// unsettled returns what a scan has to ask about when all that patterns match was met: files that may be
+// copies, and truncated generations of which copies are to be looked for. It also notes what became of the
+// files that no earlier run has read to their end.
+func (d *discovery) unsettled(in *input) (again []suspicion, cut []*candidate) {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	for i, u := range in.scan.unread {
+		if u.at == "" && in.readers.Get(inode.Of(u.info)) == nil {
+			in.scan.unread[i].lost = u.candidate(d.t.scans.no)
+		}
+	}
+	for _, k := range in.truncated {
+		cut = append(cut, k.candidate(d.t.scans.no))
+	}
+	in.truncated = nil
+	again = slices.SortedFunc(maps.Values(in.suspect), func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
+	return again, cut
 }
 
 // meetMatches meets every path that the walk finds for an input, and reports whether there is one. A
@@ -219,12 +246,9 @@ func (d *discovery) met(in *input, path string, st inode.Status, was string, lef
 
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and
 // that no pattern matches, so that the scan itself does not find them.
-func (d *discovery) askAgain(in *input) {
+func (d *discovery) askAgain(in *input, again []suspicion) {
 	was := in.scan.unopened
 	in.scan.unopened = make(map[inode.Node]unopened)
-	var again []suspicion
-	d.t.locked(func() { again = slices.Collect(maps.Values(in.suspect)) })
-	slices.SortFunc(again, func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
 	for _, s := range again {
 		if st, err := inode.At(s.path); s.scan != d.t.scans.no && !in.Reads(s.path) && err == nil && st.Node == s.node {
 			d.adopt(in, s.path, s.path)

@@ -60,9 +60,12 @@ type scanned struct {
 	unopened map[inode.Node]unopened // by the last scan
 	rotated  []rotated               // beside which the next scan looks again
 
-	// Of the scan under way; nil: not asked for yet.
-	renewed map[inode.Node]*reader // see readyCopiedUp
-	paths   map[string]bool        // of known files
+	// Of the scan under way.
+	unread  []unfinished           // by earlier runs
+	gone    []*generation          // of these, where nothing has what is left of them
+	settled []*candidate           // what was left of them is read in copies, as files of their own
+	renewed map[inode.Node]*reader // see readyCopiedUp; nil: not asked for yet
+	paths   map[string]bool        // of known files; nil: not asked for yet
 }
 
 // newFiles returns the state of an input of that name that has no files yet.

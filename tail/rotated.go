@@ -26,8 +26,9 @@ type rotated struct {
 	since time.Time // it was at its path at that time; zero: nobody knows
 	looks int       // that were taken beside it
 
-	deleted bool   // no name of it is left, as far as is known
-	at      string // where a compressed copy of what it held is; empty: the file itself is looked for
+	deleted bool       // no name of it is left, as far as is known
+	gone    *candidate // what is known of a deleted one; nil: nothing is
+	at      string     // where a compressed copy of what it held is; empty: the file itself is looked for
 }
 
 // mostLooks is how often is looked beside a file: names can change under the eyes
@@ -46,7 +47,7 @@ func (d *discovery) findRotated(in *input, away []rotated) {
 		if path != g.info.Path {
 			d.findSiblings(in, w, g, path)
 		}
-		if path == "" && g.deleted {
+		if path == "" && g.gone != nil {
 			d.findBesideCopies(in, w, g)
 		}
 		if g.looks++; g.looks < mostLooks {

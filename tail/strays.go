@@ -41,10 +41,22 @@ func (d *discovery) findPacked(in *input) {
 }
 
 // soughtPacked returns the lost files of which a compressed copy is looked for, and the compressed files
-// that were rotated after a file that was read. It forgets lost files that need no more looking for.
+// that were rotated after a file that was read. Before, it notes what the scan has found out about files that are
+// gone, and forgets lost ones that need no more looking for.
 func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[inode.Node]stray) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
+	for _, c := range in.scan.settled {
+		if c.stands() {
+			d.t.settle(c.k)
+		}
+	}
+	for _, k := range in.scan.gone {
+		if !slices.Contains(in.lost, k) {
+			in.lost = append(in.lost, k)
+		}
+	}
+	in.scan.settled, in.scan.gone = nil, nil
 	in.lost = slices.DeleteFunc(in.lost, func(k *generation) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -13,18 +12,17 @@ import (
 // unfinished is a file that no earlier run has read to its end.
 type unfinished struct {
 	*generation
-	info  record.FileInfo
-	found bool   // what it held goes on in another, which may be a copy of it
-	at    string // where meetMoved has found it
+	info record.FileInfo
+	at   string     // where meetMoved has found it
+	lost *candidate // nil: a reader has its file
 }
 
 // unreadOf returns the files of an input that no reader has and no earlier run has read to their
-// end, if they are to be looked for (seeks). Of those that were truncated since it has copies looked for.
-func (d *discovery) unreadOf(in *input) (all []unfinished, seeks bool) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
+// end, if they are to be looked for. Of those that were truncated since it has copies looked for. The caller
+// holds mu.
+func (d *discovery) unreadOf(in *input) (all []unfinished) {
 	if !in.unsought {
-		return nil, false
+		return nil
 	}
 	in.unsought = false
 	for k := range in.known.All() {
@@ -37,54 +35,48 @@ func (d *discovery) unreadOf(in *input) (all []unfinished, seeks bool) {
 			in.truncated, in.lost = append(in.truncated, k), append(in.lost, k)
 		}
 	}
-	return all, true
+	return all
 }
 
 // meetMoved reads files that an earlier run has not read to their end and that now have a
 // name that no pattern matches. It runs before other files are read: a file that was
 // truncated before it was renamed has to be in the journal before a copy of it continues
 // its generation, or a kill in between would lose it.
-func (d *discovery) meetMoved(in *input, unread []unfinished) {
-	for i, u := range unread {
+func (d *discovery) meetMoved(in *input) {
+	for i, u := range in.scan.unread {
 		if !in.Reads(u.info.Path) {
 			continue
 		}
 		if path, ok := in.folders.FindInfo(u.info); ok && path != u.info.Path && !in.Reads(path) {
 			d.adopt(in, path, u.info.First)
-			unread[i].at = path
+			in.scan.unread[i].at = path
 		}
 	}
 }
 
-// findMoved looks at the start for the files in unread where no pattern matches, and has them read
-// on. Those that are not found count as lost, since their content may be found in another file
-// later. It also looks for files that were rotated after each.
-func (d *discovery) findMoved(in *input, unread []unfinished) {
-	var gone []*generation
+// findMoved looks at the start for the files that no earlier run has read to their end where no pattern
+// matches, and has them read on. Those that are not found count as lost, since their content may be found in
+// another file later. It also looks for files that were rotated after each.
+func (d *discovery) findMoved(in *input) {
 	w := finder.NewLook()
-	for _, u := range unread {
+	for _, u := range in.scan.unread {
 		if u.at != "" && u.info.Doubted == 0 {
 			d.findSiblings(in, w, rotated{info: u.info}, u.at)
 		}
 	}
-	d.t.mu.Lock()
-	lost := slices.DeleteFunc(unread, func(u unfinished) bool { return u.at != "" || in.readers.Get(inode.Of(u.info)) != nil })
-	for i := range lost {
-		lost[i].found = lost[i].reader != nil // its content goes on in another file, a copy
-	}
-	d.t.mu.Unlock()
-	for _, u := range lost {
-		if !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
-			continue // it was no longer wanted before it was moved
+	for _, u := range in.scan.unread {
+		if u.lost == nil || !in.Reads(u.info.Path) && !in.onceNamed(u.info) {
+			continue // it was found, or was no longer wanted before it was moved
 		}
+		goesOn := u.lost.reader != nil // in another file, a copy
 		path, ok := in.folders.FindInfo(u.info)
-		if !ok && !u.found {
+		if !ok && !goesOn {
 			path, ok = in.folders.FindNear(u.info.Path, inode.Of(u.info))
 		}
 		switch {
-		case !ok && !u.found:
-			if !d.readCopies(in, w, u.generation) {
-				gone = append(gone, u.generation)
+		case !ok && !goesOn:
+			if !d.readCopies(in, w, u.lost) {
+				in.scan.gone = append(in.scan.gone, u.generation)
 			}
 		case ok && path == u.info.Path && !in.onceNamed(u.info):
 			continue // a scan finds it by itself
@@ -95,13 +87,7 @@ func (d *discovery) findMoved(in *input, unread []unfinished) {
 			d.findSiblings(in, w, rotated{info: u.info}, path) // those rotated after it may be there though it is gone
 		}
 	}
-	d.t.locked(func() {
-		for _, k := range gone {
-			if !slices.Contains(in.lost, k) {
-				in.lost = append(in.lost, k)
-			}
-		}
-	})
+	in.scan.unread = nil
 }
 
 // onceNamed reports whether no pattern matches a file where it was last seen, though
