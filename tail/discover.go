@@ -24,6 +24,7 @@ type discovery struct {
 	own     *finder.Own // what is never read
 	origins finder.Origins
 	led     led
+	heard   heard       // from events
 	taking  finder.Cost // of files that the scan has taken up
 	weighed int64       // bytes that Known was told of last
 	stirred uint64      // the last scan that has found that names had changed
@@ -76,7 +77,7 @@ func (d *discovery) rescan() {
 	d.t.scans.no++
 	d.t.notices.Begin(d.t.scans.no)
 	d.t.scans.began[d.t.scans.no%mostBegan] = time.Now()
-	d.t.news.fresh = nil
+	d.heard.fresh, d.t.news.fresh = nil, nil
 	d.t.boundOpen()
 	for _, in := range d.t.inputs() {
 		in.scan.unread = d.unreadOf(in) // before others are taken for what they hold
@@ -163,16 +164,6 @@ func (d *discovery) meetMatches(in *input, w *finder.Walk) bool {
 		d.meet(in, s.Path(), "")
 	}
 	return n > 0
-}
-
-// take returns the value that other goroutines left in a field for the goroutine that scans, and
-// empties the field. It takes mu.
-func take[T any](t *Tailer, of *T) (was T) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var empty T
-	was, *of = *of, empty
-	return was
 }
 
 // meet handles a path that a scan found for an input: a file that is being read may have a new one,

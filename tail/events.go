@@ -11,9 +11,13 @@ import (
 
 // news is what events tell that the goroutine that discovers has still to look at.
 type news struct {
+	heard
+	crowd int // files from which on new names are looked at by themselves
+}
+
+type heard struct {
 	fresh   []string        // paths at which events told of another file
-	crowd   int             // files from which on new names are looked at by themselves
-	renames []finder.Rename // that events told of since the last scan
+	renames []finder.Rename // since the last scan
 }
 
 // atOnce is how many names, and how many renames, wait to be looked at. More are dropped: they are hints.

@@ -8,9 +8,21 @@ import (
 	"kusto-agent/tail/internal/inode"
 )
 
+// takeNews takes over what events have told since it did so last.
+func (d *discovery) takeNews() {
+	d.t.mu.Lock()
+	defer d.t.mu.Unlock()
+	news := &d.t.news
+	d.heard = heard{append(d.heard.fresh, news.fresh...), append(d.heard.renames, news.renames...)}
+	news.heard = heard{}
+}
+
 // meetFresh reads the new files of which events told, and the files in new folders.
 func (d *discovery) meetFresh() {
-	for _, path := range take(d.t, &d.t.news.fresh) {
+	d.takeNews()
+	fresh := d.heard.fresh
+	d.heard.fresh = nil
+	for _, path := range fresh {
 		for _, in := range d.t.inputs() {
 			if in.scan.isNew || !in.Spec.Hears(path) && !in.Spec.HearsBelow(path) {
 				continue // as long as the input is new, start_at: end would take the file for one that existed before
@@ -47,7 +59,10 @@ func (d *discovery) meetRenamed() {
 	wanted := func(path string) bool {
 		return slices.ContainsFunc(d.t.inputs(), func(in *input) bool { return in.Spec.Hears(path) })
 	}
-	for to, was := range d.origins.Follow(take(d.t, &d.t.news.renames), time.Now(), wanted) {
+	d.takeNews()
+	renames := d.heard.renames
+	d.heard.renames = nil
+	for to, was := range d.origins.Follow(renames, time.Now(), wanted) {
 		for _, in := range d.t.inputs() {
 			if in.Spec.Hears(was) && !in.Spec.Matches(to) && !in.Excludes(to) && !d.isKnown(in, to) {
 				d.t.o.Logger.Info("file was renamed before the agent had opened it, and no input matches its new path; it is read under the new path", "file", to, "was", was)
