@@ -73,7 +73,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	s := compare.Of(f, st, inode.Handle(f))
 	m := d.t.recognise(in, s)
 	if in.passesOld() && m.is == identity.Undecided {
-		m = match{compared: m.compared} // it is passed over, whatever it is a copy of
+		m = match{compared: m.compared, scan: m.scan} // it is passed over, whatever it is a copy of
 	}
 	real := d.leads(path, st.Node)
 	info := record.FileInfo{Path: path, First: cmp.Or(first, path), Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: s.Handle, Size: st.Size, Real: finder.Elsewhere(real, path)}

@@ -153,30 +153,41 @@ func (t *Tailer) missCopy(in *input, s suspicion) {
 // an empty file too. If it may be one, or is compressed, it returns true: its reader has to end with
 // tracker.Yielded, and a scan decides.
 func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
-	t := w.t
 	r.empty = false
-	packed := archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain
-	m := match{is: identity.Undecided}
-	if !packed {
-		m = t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))
+	grown := &grown{packed: archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain}
+	if !grown.packed {
+		grown.match = w.t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.noteIntact(m)
-	if m.is == identity.Own {
-		return false
+	w.report.grown = grown
+	return grown.mayBeCopy()
+}
+
+// grown is what a file that was found empty has become.
+type grown struct {
+	packed bool // it is compressed
+	match  match
+}
+
+func (g *grown) mayBeCopy() bool { return g.packed || g.match.is != identity.Own }
+
+// tookShape takes over what the turn of a reader has found out of its file, which was empty before. The caller
+// holds mu.
+func (t *Tailer) tookShape(r *reader, g *grown) {
+	t.noteIntact(g.match)
+	if !g.mayBeCopy() {
+		return
 	}
 	r.in.known.Delete(r.file)
-	r.in.byNode.remove(st.Node)
-	if !packed {
-		r.in.readers.Delete(st.Node)
-		info := r.info
-		info.Path = r.path()
-		t.doubt(r.in, info, m, r.f)
-		if r.in.suspect[st.Node].f == r.f {
-			t.fds.open.Add(-1) // doubt has counted the file, which was counted for the reader before
-			r.f = nil
-		}
+	r.in.byNode.remove(r.node())
+	if g.packed {
+		return
 	}
-	return true
+	r.in.readers.Delete(r.node())
+	info := r.info
+	info.Path = r.path()
+	t.doubt(r.in, info, g.match, r.f)
+	if r.in.suspect[r.node()].f == r.f {
+		t.fds.open.Add(-1) // doubt has counted the file, which was counted for the reader before
+		r.f = nil
+	}
 }

@@ -151,6 +151,7 @@ type report struct {
 	left   *compare.Departure // the reader's work on its generation has ended; nil: it has not
 	begun  bool               // it waits no longer for the file before in its stream
 	others []*reader          // of its stream that have something new to do
+	grown  *grown             // its file, which was empty before; nil: it was not, or still is
 }
 
 // worker takes turns of readers. It belongs to one goroutine.
@@ -291,7 +292,9 @@ var errMoved = errors.New("file was moved or deleted")
 // its path, or under another name in its folder. The error is errMoved if it is at neither.
 func (w *worker) reopen(r *reader) error {
 	info := r.info
-	w.t.locked(func() { info.Path = r.path() })
+	if r == w.job.r { // else it is that of another file of the stream as the journal has it
+		info.Path = w.job.path
+	}
 	path, ok := r.in.folders.FindInfo(info)
 	if !ok {
 		return fmt.Errorf("reopen %q: %w", info.Path, errMoved)

@@ -16,6 +16,7 @@ type match struct {
 	turn bool          // Undecided: a turn of the reader of that tells more
 
 	compared []*candidate // see noteIntact
+	scan     uint64       // that was under way when this began
 }
 
 // recognise finds out whether the open file s continues a known generation, is a copy of one, or is
@@ -28,7 +29,7 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	if s.Size > 0 {
 		alike = append(alike, in.before(named, t.scans.no)...)
 	}
-	doubt := in.suspect[s.Node]
+	doubt, scan := in.suspect[s.Node], t.scans.no
 	t.mu.Unlock()
 	if same != nil {
 		same.NoteReached(s)
@@ -65,7 +66,7 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	if m.is == identity.Continuation {
 		m.of.NoteReached(s)
 	}
-	m.compared = alike
+	m.compared, m.scan = alike, scan
 	return m
 }
 
@@ -92,7 +93,7 @@ func likest(candidates []*candidate, late func(*candidate, identity.Facts) bool,
 func (t *Tailer) noteIntact(m match) {
 	for _, c := range m.compared {
 		if c.Reader != nil && c.Reader.Intact && c.k.reader == c.reader {
-			c.k.intact = uint32(t.scans.no)
+			c.k.intact = uint32(m.scan)
 		}
 	}
 }

@@ -174,6 +174,9 @@ func (t *Tailer) put(r *reader, did *report) {
 	t.turns.workers.turns++
 	defer t.noteEnd()
 	r.failed = did.failed
+	if did.grown != nil {
+		t.tookShape(r, did.grown)
+	}
 	if did.left != nil {
 		t.retired(r, *did.left)
 	}
