@@ -224,7 +224,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 	case was.Path != r.path():
 		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path(), "was", was.Path, "offset", k.position)
 	}
-	r.info.First, r.info.Head, r.info.Old, r.info.Dated = was.First, was.Head, was.Old, was.Dated
+	r.info.First, r.info.Head, r.info.Old, r.info.Dated, r.info.Lost = was.First, was.Head, was.Old, was.Dated, was.Lost
 	if k.position == 0 { // what start_at: end leaves out is not skipped yet
 		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && was.Done
 	}

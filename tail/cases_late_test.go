@@ -5,7 +5,7 @@ package tail
 var lateCases = map[int][]string{
 	86:  {"script:086-deleted", "internal/e2e.TestDeletedUnread"},
 	87:  {"script:087-deleted-unread", "script:087-held-until-safe", "internal/e2e.TestDeletedUnread", "tail.TestDeletedFilesAreReadAtTheStop"},
-	88:  {"script:088-pinned", "script:088-abandoned-and-compressed", "tail.TestAbandonedInATurn", "script:088-under-the-cap", "script:088-nothing-pinned", "internal/e2e.TestAbandoned"},
+	88:  {"script:088-pinned", "script:088-abandoned-and-compressed", "tail.TestAbandonedInATurn", "script:088-under-the-cap", "script:088-told-by-one-run", "tail.TestLose", "script:088-nothing-pinned", "internal/e2e.TestAbandoned"},
 	89:  {"script:089-recreated", "script:089-same-banner", "script:089-same-content"},
 	91:  {"tail.TestFileSystems", "internal/e2e.TestRecreatedWithoutHandles"},
 	92:  {"script:092-deleted-written"},

@@ -201,13 +201,11 @@ func (w *worker) adapt(r *reader) {
 func (w *worker) closeUnwanted(r *reader) tracker.Outcome {
 	t := w.t
 	st, err := w.lastLook(r)
-	unread := st.Size - r.Offset()
-	lost := err == nil && st.Links == 0 && unread > 0
-	w.retire(r, compare.Departure{Unwanted: true, Told: lost})
-	if lost {
-		t.lose(r.file, r.info.Path, r.Offset(), unread, "deleted file closed before its end, unread bytes are lost: its input no longer matches it",
-			"fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")
-	} else {
+	lost := err == nil && st.Links == 0 && t.lose(r.file, &r.info, w.job.path, r.Offset(), st.Size, r.Skips,
+		"deleted file closed before its end, unread bytes are lost: its input no longer matches it",
+		"fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")
+	w.retire(r, compare.Departure{Unwanted: true})
+	if !lost {
 		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", "input", r.in.Name, "file", r.info.Path, "offset", r.Offset())
 	}
 	return tracker.Yielded

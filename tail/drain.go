@@ -27,9 +27,13 @@ func (t *Tailer) drainDeleted(ctx context.Context) {
 // end of Run: until then a turn may still hand some of them over. The caller holds mu.
 func (t *Tailer) loseDeleted() {
 	for _, r := range t.turns.deleted {
-		if left := r.shown.size - r.k.position; left > 0 && !r.k.left.Unwanted && !r.k.left.Lost { // else the turn that has closed it has counted them
-			t.lose(r.k.file(), r.path(), r.k.position, left, "deleted file was not read to its end before the agent stopped, its unread bytes are lost",
-				"fix", "raise shutdown_timeout, or see what is in the way of reading it")
+		info, ahead := r.k.info.Info(), r.k.ahead
+		if r.k.reader == r && r.reading != nil {
+			ahead = r.Skips
+		}
+		if t.lose(r.k.file(), &info, r.path(), r.k.position, r.shown.size, ahead, "deleted file was not read to its end before the agent stopped, its unread bytes are lost",
+			"fix", "raise shutdown_timeout, or see what is in the way of reading it") {
+			t.restate(r.k, info)
 		}
 	}
 }

@@ -30,13 +30,12 @@ type generation struct {
 
 // past is what is remembered of few generations: of most it is uneventful.
 type past struct {
-	ahead    []record.Extent // beyond the position, in need of no reading
-	trail    compare.Trail   // where reading stood before the position
-	late     []byte          // what was read before the position, where that ends with a truncation; see keepLate
-	missing  time.Time       // when it was first found to have no file
-	toldLost bool
-	was      []inode.Node // where it was before it went on in other files, see nodes
-	left     compare.Departure
+	ahead   []record.Extent // beyond the position, in need of no reading
+	trail   compare.Trail   // where reading stood before the position
+	late    []byte          // what was read before the position, where that ends with a truncation; see keepLate
+	missing time.Time       // when it was first found to have no file
+	was     []inode.Node    // where it was before it went on in other files, see nodes
+	left    compare.Departure
 
 	anew      time.Time // when its file was found truncated or rewritten, and this generation began
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run

@@ -212,12 +212,11 @@ func (w *worker) closeDropped(r *reader) tracker.Outcome {
 	if w.job.succeeded {
 		return tracker.Done
 	}
-	_, _ = w.lastLook(r)                           // if that fails, its size is that of the look before
-	if unread := r.size - r.Offset(); unread > 0 { // else all of it was read, and only has to become safe
-		w.t.lose(r.file, w.job.path, r.Offset(), unread, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
-			"end", r.size, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted")
-		w.report.left = &compare.Departure{Lost: true} // and no entry of the journal has the size, by which the next run would count them again
-	}
+	_, _ = w.lastLook(r) // if that fails, its size is that of the look before
+	if w.t.lose(r.file, &r.info, w.job.path, r.Offset(), r.size, r.Skips, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
+		"end", r.size, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted") {
+		w.retire(r, compare.Departure{Lost: true})
+	} // else all of it was read, and only has to become safe
 	return tracker.Done
 }
 

@@ -105,10 +105,9 @@ func (w *worker) shrunk(r *reader) (tracker.Outcome, error) {
 // loseClosed ends the reader of a file that was moved or deleted while the agent had it closed.
 // Its unread bytes are lost, counted and logged.
 func (w *worker) loseClosed(r *reader) tracker.Outcome {
-	if left := r.high - r.Offset(); left > 0 {
-		w.t.lose(r.file, w.job.path, r.Offset(), left, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
-			"fix", "raise limits.open_files and LimitNOFILE of the unit")
-	}
+	w.t.lose(r.file, &r.info, w.job.path, r.Offset(), r.high, r.Skips, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
+		"fix", "raise limits.open_files and LimitNOFILE of the unit")
+	r.info.Told = true
 	w.retire(r, compare.Departure{Lost: true})
 	return tracker.Done
 }
@@ -173,7 +172,7 @@ func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
 	w.t.nextGeneration(r, w.t.recent.Before(r.file, r.Offset()))
-	r.info.Head, r.info.Done, r.info.Old = record.Head{}, false, 0
+	r.info.Head, r.info.Done, r.info.Old, r.info.Lost, r.info.Told = record.Head{}, false, 0, 0, false
 	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
 	r.registered, r.toldOf = false, toldOf{}
 	return w.register(r)
@@ -207,9 +206,6 @@ func (t *Tailer) retired(r *reader, left compare.Departure) {
 		}
 		r.in.describe(k, r.info)
 		k.reader, k.own().left = nil, left
-	}
-	if left.Lost || left.Told {
-		r.k.own().toldLost = true
 	}
 	if left.Lost {
 		r.in.lost = append(r.in.lost, r.k)

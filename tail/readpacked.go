@@ -75,7 +75,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		} else if is == identity.Own && k != nil {
 			t.tellAlike(p.path, k.info.Info().Path, x.Size)
 			if hasRest {
-				k.own().toldLost = true // what was left of it is in p
+				t.settle(k) // what was left of it is in p
 			}
 		}
 	}
@@ -152,18 +152,23 @@ func (t *Tailer) loseBarred(p *packed, k *generation) {
 	if p.in.Compressed == "never" {
 		why = "compressed: never"
 	}
-	if left := p.facts.Size - k.position; left > 0 {
-		t.lose(k.file(), info.Path, k.position, left, "file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost",
-			"in", p.path, "err", why+" forbids it",
-			"fix", "compress files later (delaycompress), or let the input read compressed files")
-	}
-	t.settle(k)
+	t.lose(k.file(), &info, info.Path, k.position, p.facts.Size, k.ahead, "file was compressed before it was read to its end, and its input does not read the compressed file: the unread bytes are lost",
+		"in", p.path, "err", why+" forbids it",
+		"fix", "compress files later (delaycompress), or let the input read compressed files")
+	info.Done = true
+	t.restate(k, info)
 }
 
 // settle notes that nothing more is to be read of a generation. The caller holds mu, and no reader has it.
 func (t *Tailer) settle(k *generation) {
 	info := k.info.Info()
 	info.Done = true
+	t.restate(k, info)
+}
+
+// restate changes what is known of the file of a generation, but neither its node nor its head, in the journal
+// too. The caller holds mu.
+func (t *Tailer) restate(k *generation, info record.FileInfo) {
 	k.info = info.Facts()
 	t.rememberSoon(k.file(), k.info)
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -86,6 +87,32 @@ func TestTurnUnderWayAtTheStop(t *testing.T) {
 	if n, lost := w.boxed.counter("abandoned"), int64(len(strings.Join(gone[len(got):], "\n"))); n != lost {
 		t.Errorf("%d bytes are counted as lost, want %d: those behind the %d records that arrived", n, lost, len(got))
 	}
+}
+
+// TestLose: what is lost counts once, and without what needs no reading.
+func TestLose(t *testing.T) {
+	w := newWorld(t)
+	tailer := w.stepped()
+	info := record.FileInfo{Lost: 10}
+	lose := func(offset, size, want int64, ahead ...record.Extent) {
+		t.Helper()
+		before := w.boxed.counter("abandoned")
+		is := tailer.lose(record.File{Input: "in"}, &info, "a.log", offset, size, ahead, "it is lost")
+		if n := w.boxed.counter("abandoned") - before; n != want || is != (want > 0) {
+			t.Errorf("from %d to %d: %d bytes count, want %d", offset, size, n, want)
+		}
+	}
+	span := func(start, end int64) record.Extent {
+		return record.Extent{Span: record.Span{Start: start, End: end}}
+	}
+	lose(0, 10, 0)
+	if lose(5, 20, 10); info.Lost != 20 || !info.Told {
+		t.Errorf("it is not noted: %+v", info)
+	}
+	lose(5, 20, 0)
+	lose(30, 40, 10)
+	lose(0, 60, 9, span(5, 10), span(38, 45), span(50, 55), span(59, 70))
+	lose(0, 70, 0, span(60, 70))
 }
 
 // What is not read of a deleted file that was given up just before the stop, in a turn, counts as lost once, but

@@ -116,28 +116,19 @@ func (d *discovery) tellLost(in *input) {
 		}
 	}
 	for _, k := range in.lost {
-		if k.toldLost || k.reader != nil || !k.truncated.IsZero() {
-			continue // the loss by a truncation was counted then
-		}
-		k.own().toldLost = true
 		info := k.info.Info()
-		if !in.byNode.has(k) { // its file was truncated, and the next run need not look for copies again
-			d.t.settle(k)
+		if info.Told || info.Done || k.reader != nil || !k.truncated.IsZero() {
+			continue // what was left is read elsewhere, or the loss by a truncation was counted then
 		}
 		if info.Doubted != 0 {
 			d.t.o.Logger.Warn("file is gone before it was certain that it was a copy of a file that was read; if it was none, its bytes are lost", "input", in.Name, "file", info.Path, "bytes", info.Size)
-			continue
-		}
-		left := info.Size - k.position
-		for _, x := range k.ahead { // of what was begun, its batch tells
-			left -= x.Len()
-		}
-		if left <= 0 {
+		} else if !d.t.lose(k.file(), &info, info.Path, k.position, info.Size, k.ahead, "file is gone, its unread bytes are lost unless it comes back",
+			"fix", "rotate by rename, and compress no sooner than it is read (delaycompress)") {
 			d.tellVanished(in, k, info)
-			continue
 		}
-		d.t.lose(k.file(), info.Path, k.position, left, "file is gone, its unread bytes are lost unless it comes back",
-			"fix", "rotate by rename, and compress no sooner than it is read (delaycompress)")
+		info.Told = true
+		info.Done = !in.byNode.has(k) // then its file was truncated, and the next run need not look for copies again
+		d.t.restate(k, info)
 	}
 }
 

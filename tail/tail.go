@@ -297,12 +297,24 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 	_ = t.o.Positions.Skip(f, span, mark)
 }
 
-// lose counts and logs bytes of the file at path that are lost because they were never read, from the offset
-// on, and has the journal store their range. about is what the log says besides.
-func (t *Tailer) lose(f record.File, path string, offset, bytes int64, why string, about ...any) {
+// lose counts and logs what is lost of a file because it was never read: its bytes from the offset to its size,
+// but for ranges that need no reading (ahead) and for what was counted before. The journal stores the range, and
+// info says from now on that it was counted and told. about is what the log says besides. It reports whether anything is
+// lost.
+func (t *Tailer) lose(f record.File, info *record.FileInfo, path string, offset, size int64, ahead []record.Extent, why string, about ...any) bool {
+	from := max(offset, info.Lost)
+	bytes := size - from
+	for _, x := range ahead { // of what was begun, its batch tells
+		bytes -= max(min(x.End, size)-max(x.Start, from), 0)
+	}
+	if bytes <= 0 {
+		return false
+	}
 	t.o.Metrics.Abandoned(f.Input, bytes)
-	_ = t.o.History.Abandoned(f, record.Span{Start: offset, End: offset + bytes})
-	t.o.Logger.Error(why, append([]any{"input", f.Input, "file", path, "id", f.ID.String(), "offset", offset, "bytes", bytes}, about...)...)
+	_ = t.o.History.Abandoned(f, record.Span{Start: from, End: size})
+	t.o.Logger.Error(why, append([]any{"input", f.Input, "file", path, "id", f.ID.String(), "offset", from, "bytes", bytes}, about...)...)
+	info.Lost, info.Told = size, true
+	return true
 }
 
 // closeFiles closes all files at a stop.

@@ -136,6 +136,9 @@ func readInfo(r *wire.Reader) record.Facts {
 	if len(r.B) > 0 {
 		i.Doubted = r.Int()
 	}
+	if len(r.B) > 0 {
+		i.Lost, i.Told = r.Int(), r.Bool()
+	}
 	return i.Facts()
 }
 

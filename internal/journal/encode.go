@@ -91,7 +91,8 @@ func writeInfo(w *wire.Writer, i record.FileInfo) {
 	w.String(i.Encoding)
 	w.Bool(i.Done)
 	w.Int(i.Old)
-	later := i.Dated != 0 || i.Doubted != 0
+	told := i.Lost != 0 || i.Told
+	later := i.Dated != 0 || i.Doubted != 0 || told
 	if i.Packed != (record.Packed{}) || i.Real != "" || later {
 		w.Int(i.Packed.Size)
 		w.Int(i.Packed.Mtime)
@@ -103,7 +104,11 @@ func writeInfo(w *wire.Writer, i record.FileInfo) {
 	if later {
 		w.Int(i.Dated)
 	}
-	if i.Doubted != 0 {
+	if i.Doubted != 0 || told {
 		w.Int(i.Doubted)
+	}
+	if told {
+		w.Int(i.Lost)
+		w.Bool(i.Told)
 	}
 }

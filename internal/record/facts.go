@@ -12,13 +12,14 @@ const (
 	isDone    = 1 << iota // Done is set
 	hasFirst              // First is another path than Path
 	hasHandle             // Handle is not empty
-	hasRare               // Encoding, Old, Real, Dated, Doubted or Packed is not zero
+	hasRare               // Encoding, Old, Real, Dated, Doubted, Lost or Packed is not zero
 	isCut                 // Packed.Cut is set
+	isTold                // Told is set
 )
 
 // rare are the members of an info that those of most files do not have.
 func (i FileInfo) rare() FileInfo {
-	return FileInfo{Encoding: i.Encoding, Old: i.Old, Real: i.Real, Dated: i.Dated, Doubted: i.Doubted, Packed: i.Packed}
+	return FileInfo{Encoding: i.Encoding, Old: i.Old, Real: i.Real, Dated: i.Dated, Doubted: i.Doubted, Lost: i.Lost, Packed: i.Packed}
 }
 
 // Facts returns the info as Facts.
@@ -32,7 +33,7 @@ func (i FileInfo) Facts() Facts {
 		}
 		return 0
 	}
-	flags := flag(i.Done, isDone) | flag(i.First != i.Path, hasFirst) | flag(i.Handle != "", hasHandle) | flag(i.Packed.Cut, isCut)
+	flags := flag(i.Done, isDone) | flag(i.First != i.Path, hasFirst) | flag(i.Handle != "", hasHandle) | flag(i.Packed.Cut, isCut) | flag(i.Told, isTold)
 	if i.rare() != (FileInfo{}) {
 		flags |= hasRare
 	}
@@ -58,6 +59,7 @@ func (i FileInfo) Facts() Facts {
 		b = binary.AppendVarint(b, i.Old)
 		b = binary.AppendVarint(b, i.Dated)
 		b = binary.AppendVarint(b, i.Doubted)
+		b = binary.AppendVarint(b, i.Lost)
 		b = binary.AppendVarint(b, i.Packed.Size)
 		b = binary.AppendVarint(b, i.Packed.Mtime)
 	}
@@ -83,10 +85,10 @@ func (f Facts) Info() (i FileInfo) {
 	}
 	if flags&hasRare != 0 {
 		i.Encoding, i.Real = f.text(), f.text()
-		i.Old, i.Dated, i.Doubted = f.int(), f.int(), f.int()
+		i.Old, i.Dated, i.Doubted, i.Lost = f.int(), f.int(), f.int(), f.int()
 		i.Packed.Size, i.Packed.Mtime = f.int(), f.int()
 	}
-	i.Done, i.Packed.Cut = flags&isDone != 0, flags&isCut != 0
+	i.Done, i.Packed.Cut, i.Told = flags&isDone != 0, flags&isCut != 0, flags&isTold != 0
 	return i
 }
 

@@ -364,6 +364,10 @@ type FileInfo struct {
 	// another file and nothing of it was read for that reason; 0: it is not doubted.
 	Doubted int64
 
+	// Lost is the offset up to which its unread bytes were counted as lost; 0: none were.
+	Lost int64
+	Told bool // that it is gone, and what is lost of it if that is known, was told
+
 	// Of a compressed file. Size, like every offset in it, counts what is inside.
 	Packed Packed
 }

@@ -52,7 +52,6 @@ type Departure struct {
 
 	Deleted  bool
 	Unwanted bool // its input no longer reads it
-	Told     bool // what is unread of it was counted as lost
 	Lost     bool // before it was read to its end, and may be found again compressed
 	Unseen   bool // it was truncated while the agent was stopped
 }
