@@ -590,7 +590,7 @@ func TestMessageBesideAnOlderCompressedFile(t *testing.T) {
 		for _, first := range []bool{false, true} {
 			t.Run(fmt.Sprint(pack, " first ", first), func(t *testing.T) {
 				w := carryWorld(t, "cri")
-				w.in().RotateQuiet = units.Duration(2 * time.Second)
+				w.in().RotateQuiet = units.Duration(6 * time.Second) // longer than a start takes on a busy machine
 				s := newScript(w)
 				long := func(n int) string { return strings.Repeat(fmt.Sprint("file ", n, " "), 300) } // so that files do not begin alike
 				w.appendTo("a.log", criLine("stdout", "F", long(0)))
