@@ -124,9 +124,10 @@ func (d *discovery) remind(in *input) {
 // or deleted is read to its end all the same. The caller holds mu.
 func (d *discovery) regroup(in *input) {
 	for n, p := range in.packed {
-		never := in.Compressed == "never"
+		never, was := in.Compressed == "never", p.matched
+		p.matched = was && !never && in.Reads(p.path)
 		p.in, p.barred = in, !p.matched && (never || in.Excludes(p.path))
-		if p.matched && (never || !in.Reads(p.path)) {
+		if was && !p.matched && p.first == "" {
 			delete(in.packed, n)
 		}
 	}
@@ -149,7 +150,6 @@ func (d *discovery) dismiss(name string, in *input) {
 		d.t.endSuspicion(in, n, nil)
 	}
 	clear(in.packed) // an inspection that is under way leads to no reader
-	clear(in.behind)
 	clear(in.scan.unopened)
 	for r := range in.readers.All() {
 		d.t.apply(r, tracker.Wished{Wish: tracker.Leave})

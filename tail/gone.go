@@ -56,7 +56,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
 	t := d.t
 	t.mu.Lock()
 	d.tellLost(in)
-	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != t.scans.no && !w.Unknown(p.path) })
+	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != t.scans.no && p.first == "" && !w.Unknown(p.path) })
 	absent, vanished, missing := d.absent(in, w), d.vanished(in, w), d.longMissing(in, w)
 	t.mu.Unlock()
 	if len(absent) > 0 {

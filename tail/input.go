@@ -44,7 +44,6 @@ type files struct {
 
 	suspect map[inode.Node]suspicion // files that may be copies
 	packed  map[inode.Node]*packed   // compressed files that are not being read
-	behind  map[inode.Node]stray     // compressed files that no pattern matches and that were rotated after a file that was read
 
 	unsought  bool          // files that were renamed in its absence are to be looked for
 	truncated []*generation // whose copies are to be looked for
@@ -82,7 +81,6 @@ func newFiles(name string) *files {
 		streams:  make(map[string]*stream),
 		suspect:  make(map[inode.Node]suspicion),
 		packed:   make(map[inode.Node]*packed),
-		behind:   make(map[inode.Node]stray),
 	}
 }
 

@@ -34,7 +34,7 @@ type surveys struct {
 type packed struct {
 	in            *input
 	path          string
-	first         string // as in adopt; that of the sighting that knew it best
+	first         string // as in adopt; that of the sighting that knew it best. Not empty: it is looked for where no pattern matches
 	real          string // where the path leads
 	st            inode.Status
 	how           compressed.Kind
@@ -72,7 +72,11 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	in.claim(path, st.Node, handle)
 	p := in.packed[st.Node]
 	if p == nil || p.st.Size != st.Size || p.st.Ctime != st.Ctime {
+		was := p
 		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}
+		if was != nil {
+			p.first = was.first
+		}
 		in.packed[st.Node] = p
 	}
 	if p.scan != d.t.scans.no {
@@ -80,7 +84,7 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	}
 	p.barred = !matched && (never || in.Excludes(path))
 	if !matched && first != path { // it is wanted though no pattern matches it: by the next run too, if this one ends before
-		p.first, in.behind[st.Node] = first, stray{path, first, st.Node}
+		p.first = first
 		if in.byNode.get(st.Node) == nil && !p.barred && !in.Reads(path) {
 			d.t.noteDoubt(in, record.FileInfo{Path: path, First: first, Dev: st.Dev, Inode: st.Ino, Birth: st.Birth, Handle: handle, Size: st.Size})
 		}
@@ -317,7 +321,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	t.surveys.pending--
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if p.in.packed[p.st.Node] == p {
+		if p.in.packed[p.st.Node] == p && p.first == "" {
 			delete(p.in.packed, p.st.Node)
 		}
 		t.rescanSoon()

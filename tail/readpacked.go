@@ -18,7 +18,6 @@ import (
 func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	in, k, is := p.in, by.of, by.is
 	delete(in.packed, p.st.Node)
-	delete(in.behind, p.st.Node)
 	if t.readBy(in, p.st.Node) != nil {
 		return // another input of the route reads it, which the next scan logs
 	}

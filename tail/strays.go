@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -14,22 +13,22 @@ import (
 )
 
 // findPacked looks beside files that disappeared before they were read to their end for compressed
-// copies, which no pattern need match, and at those that were rotated after a file that was read
-// (behind).
+// copies, which no pattern need match, and for the compressed files that are wanted and that the scan has not
+// met.
 func (d *discovery) findPacked(in *input) {
-	lost, behind := d.soughtPacked(in)
-	var gone []inode.Node // of behind, for sure
+	lost, wanted := d.soughtPacked(in)
+	var gone []inode.Node // of those wanted, for sure
 	var found []stray
 	add := func(path, first string) {
 		if st, err := inode.At(path); err == nil && st.IsRegular() {
 			found = append(found, stray{path, first, st.Node})
 		}
 	}
-	for n, s := range behind {
-		if path := in.whereNow([]string{s.path}, n); path != "" {
+	for _, s := range wanted {
+		if path := in.whereNow([]string{s.path}, s.node); path != "" {
 			add(path, s.first)
 		} else if finder.Shut([]string{s.path}) == nil {
-			gone = append(gone, n)
+			gone = append(gone, s.node)
 		}
 	}
 	for _, path := range sources.PackedBeside(&in.folders, lost...) {
@@ -41,9 +40,9 @@ func (d *discovery) findPacked(in *input) {
 }
 
 // soughtPacked returns the lost files of which a compressed copy is looked for, and the compressed files
-// that were rotated after a file that was read. Before, it notes what the scan has found out about files that are
+// that are looked for themselves. Before, it notes what the scan has found out about files that are
 // gone, and forgets lost ones that need no more looking for.
-func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[inode.Node]stray) {
+func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, wanted []stray) {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
 	for _, c := range in.scan.settled {
@@ -64,7 +63,12 @@ func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, behind map[
 	for _, k := range in.lost {
 		lost = append(lost, k.info.Info())
 	}
-	return lost, maps.Clone(in.behind)
+	for n, p := range in.packed {
+		if p.first != "" && p.scan != d.t.scans.no {
+			wanted = append(wanted, stray{p.path, p.first, n})
+		}
+	}
+	return lost, wanted
 }
 
 // unmet notes that files which were looked for are gone, and returns those of found that no reader has
@@ -76,7 +80,7 @@ func (d *discovery) unmet(in *input, gone []inode.Node, found []stray) []stray {
 		if k := in.doubted(n); k != nil {
 			in.lost = append(in.lost, k) // for the log
 		}
-		delete(in.behind, n)
+		delete(in.packed, n)
 	}
 	met := make(map[inode.Node]bool)
 	return slices.DeleteFunc(found, func(s stray) bool {
