@@ -106,24 +106,56 @@ func KindAt(f io.ReaderAt) (k Kind, n int, err error) {
 }
 
 // Reader returns what is in a file, decompressed if it is of a known kind. The caller calls done when it
-// has read enough. The error is one of the beginning of compressed data, or a ForeignError.
+// has read enough. The error is one of the beginning of compressed data, a ForeignError or a NestedError.
 func Reader(file io.Reader) (content io.Reader, done func(), err error) {
 	r := bufio.NewReader(file)
 	start, _ := r.Peek(beginning) // an error comes again when the content is read
+	done = func() {}
+	var unpacked io.Reader
 	switch k := KindOf(start); {
 	case k.IsForeign():
 		return nil, nil, ForeignError{k}
 	case k == Gzip:
 		z, err := gzip.NewReader(r)
-		return z, func() {}, err
+		if err != nil {
+			return nil, nil, err
+		}
+		unpacked = z
 	case k == Zstd:
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, nil, err
 		}
-		return z, z.Close, nil
+		unpacked, done = z, z.Close
+	default:
+		return r, done, nil
 	}
-	return r, func() {}, nil
+	r = bufio.NewReader(unpacked)
+	start, _ = r.Peek(beginning)
+	if err := Nested(start); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return r, done, nil
+}
+
+// Nested returns a NestedError if what a compressed file holds, of which it needs the first 262 bytes, is
+// compressed itself, or an archive.
+func Nested(b []byte) error {
+	if k := KindOf(b); k.IsReadable() || k.IsForeign() {
+		return NestedError{k}
+	}
+	return nil
+}
+
+// NestedError says that what a compressed file holds is compressed itself, or an archive.
+type NestedError struct{ Kind }
+
+func (e NestedError) Error() string {
+	if e.Kind == Tar {
+		return "what it holds is a tar archive, which the agent cannot read"
+	}
+	return "what it holds is compressed again with " + e.String() + ", which the agent does not read"
 }
 
 // ForeignError says that a file is compressed, or an archive, in a way that the agent cannot read.

@@ -90,6 +90,14 @@ func TestReader(t *testing.T) {
 	if _, _, err := Reader(strings.NewReader("\xfd7zXZ\x00\x00\x04")); !errors.As(err, new(ForeignError)) || !strings.Contains(err.Error(), "with xz") {
 		t.Errorf("xz: %v", err)
 	}
+	archive := make([]byte, 512)
+	copy(archive[tarAt:], "ustar")
+	for what, b := range map[string][]byte{"a tar archive": archive, "again with gzip": gz.Bytes(), "again with xz": []byte("\xfd7zXZ\x00\x00\x04")} {
+		_, _, err := Reader(bytes.NewReader(e.EncodeAll(b, nil)))
+		if !errors.As(err, new(NestedError)) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s in zstd: %v", what, err)
+		}
+	}
 	if _, _, err := Reader(bytes.NewReader(gz.Bytes()[:6])); err == nil {
 		t.Error("gzip that breaks off in its header is no error")
 	}

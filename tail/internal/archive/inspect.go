@@ -43,7 +43,8 @@ func Inspect(ctx context.Context, f io.ReaderAt, how compressed.Kind, size int64
 }
 
 // inspectOnce is Inspect in one pass. verify says whether zstd checksums are checked. A file that
-// breaks off or is damaged is no error. The error is ErrWindow, or one of ctx or of reading.
+// breaks off or is damaged is no error. The error is ErrWindow, a compressed.NestedError, or one of ctx or of
+// reading.
 func inspectOnce(ctx context.Context, f io.ReaderAt, how compressed.Kind, size int64, verify bool, places func([]record.Head) []int64) (*Facts, error) {
 	u, err := newUnpacker(f, how, size, verify)
 	defer u.close()
@@ -58,6 +59,9 @@ func inspectOnce(ctx context.Context, f io.ReaderAt, how compressed.Kind, size i
 		var n int
 		n, err = io.ReadFull(u, buf[have:have+inspectLen])
 		if x.Size == 0 && n > 0 {
+			if err := compressed.Nested(buf[:n]); err != nil {
+				return nil, err
+			}
 			x.Heads = fingerprint.HeadsOf(buf[:n])
 			wanted = places(x.Heads)
 		}

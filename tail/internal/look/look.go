@@ -146,6 +146,7 @@ func (x *looking) meet(in *settings.Compiled, path string) {
 		return
 	}
 	how := archive.Packing(f, path, in.Compressed == "never")
+	nested := nestedIn(f, how)
 	f.Close()
 	key := onRoute{st.Node, in.Route}
 	switch rival := x.taken[key]; {
@@ -153,6 +154,8 @@ func (x *looking) meet(in *settings.Compiled, path string) {
 		err = notices.ErrOwn
 	case how.IsForeign():
 		err = notices.Foreign(how)
+	case nested != nil:
+		err = nested
 	case rival == in.Name: // another of its names
 		return
 	case rival != "":
@@ -161,6 +164,21 @@ func (x *looking) meet(in *settings.Compiled, path string) {
 		x.taken[key] = in.Name
 	}
 	x.add(in, path, st.Size, err)
+}
+
+// nestedIn returns the compressed.NestedError of an open file that is compressed in this way; nil: it has none.
+func nestedIn(f *os.File, how compressed.Kind) error {
+	if !how.IsReadable() {
+		return nil
+	}
+	_, done, err := compressed.Reader(f)
+	if err == nil {
+		done()
+	}
+	if nested := new(compressed.NestedError); errors.As(err, nested) {
+		return *nested
+	}
+	return nil // any other error comes again when the file is read
 }
 
 // unknown adds the paths that the walk for an input could not examine.

@@ -1,6 +1,8 @@
 package look
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,7 +18,18 @@ import (
 func TestAt(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for name, text := range map[string]string{"logs/a.json": "{}\n", "logs/b.json": "", "state/x.json": "{}", "own.json": "x"} {
+	var twice bytes.Buffer
+	for range 2 {
+		once := twice.Bytes()
+		twice = bytes.Buffer{}
+		z := gzip.NewWriter(&twice)
+		if _, err := z.Write(once); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{
+		"logs/a.json": "{}\n", "logs/b.json": "", "logs/d.json": twice.String(), "state/x.json": "{}", "own.json": "x",
+	} {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(at(name)), 0o755), os.WriteFile(at(name), []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
@@ -55,6 +68,7 @@ func TestAt(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"one logs/a.json": "read", "one logs/b.json": "read", "one logs/c.json": "statx " + at("logs/c.json") + ": no such file or directory",
+		"one logs/d.json": "what it holds is compressed again with gzip, which the agent does not read",
 		"two logs/b.json": "input one reads it for the same route", "two own.json": "it belongs to the agent itself", "two link/x.json": "it belongs to the agent itself",
 		"three none/*.json": "no file matches its paths",
 	} {

@@ -118,6 +118,8 @@ func FixOf(err error) string {
 		return "raise LimitNOFILE of the unit, or lower limits.open_files"
 	case errors.Is(err, archive.ErrCut), errors.Is(err, archive.ErrDamaged):
 		return "nothing, if the file is still being written; else the agent sends its readable part after ten times rotate_quiet"
+	case errors.As(err, new(compressed.NestedError)):
+		return "unpack it beside, or " + leaveOut
 	case errors.Is(err, archive.ErrWindow):
 		return "compress it without --long and --ultra, or unpack it beside"
 	case errors.Is(err, unix.ELOOP):
