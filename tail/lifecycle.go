@@ -209,6 +209,9 @@ func (t *Tailer) retired(r *reader, left compare.Departure) {
 	}
 	if left.Lost {
 		r.in.lost = append(r.in.lost, r.k)
+		if r.registered && r.k.reader == nil {
+			t.rememberSoon(r.k.file(), r.k.info) // that this was counted
+		}
 	}
 }
 

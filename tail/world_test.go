@@ -391,7 +391,7 @@ func (t *Tailer) states() (all []string) {
 }
 
 func (t *Tailer) all() (all []*reader) {
-	for _, in := range t.inputs() {
+	for in := range t.everyInput {
 		for r := range in.readers.All() {
 			all = append(all, r)
 		}
