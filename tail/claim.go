@@ -8,6 +8,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
+	"kusto-agent/tail/internal/sources"
 )
 
 // A power cut can take the entry by which the journal knows a file, and leave a payload
@@ -63,8 +64,8 @@ var errUnscanned = errors.New("files were not looked for yet")
 // findUnnamed finds the file of the range x if the journal knows only its id, among those that the
 // patterns match, and returns it open. The error is ErrSourceGone only if a scan has ended, because
 // scans also find rotated and compressed files, and if every match could be examined.
-func (t *Tailer) findUnnamed(in *input, x record.Extent) (reread.Source, error) {
-	f, unclear := in.search().OpenByID(x)
+func (t *Tailer) findUnnamed(s sources.Search, x record.Extent) (reread.Source, error) {
+	f, unclear := s.OpenByID(x)
 	switch {
 	case f != nil:
 		return f, nil

@@ -24,7 +24,7 @@ var (
 // Anew is what the ranges of a payload hold by the settings that are in force.
 type Anew = reread.Anew
 
-func (t *Tailer) again() reread.Reader { return reread.Reader{Files: originals{t}} }
+func (t *Tailer) again() reread.Reader { return reread.Reader{Files: originals{t, sources.NewLook()}} }
 
 // ReadSpans see reread.Reader.Spans.
 func (t *Tailer) ReadSpans(p *record.Payload) ([]byte, error) { return t.again().Spans(p) }
@@ -42,11 +42,17 @@ func (t *Tailer) Restore(p *record.Payload, recs []record.Rejected) error {
 	return t.again().Restore(p, recs)
 }
 
-// originals finds the files that payloads were made of.
-type originals struct{ t *Tailer }
+// originals finds the files that a payload was made of: however many are gone, the others that may hold what
+// they held are looked at once.
+type originals struct {
+	t    *Tailer
+	look *sources.Look
+}
 
 // search is how files of the input are found again.
-func (in *input) search() sources.Search { return sources.Search{Folders: &in.folders, Spec: &in.Spec} }
+func (in *input) search(look *sources.Look) sources.Search {
+	return sources.Search{Folders: &in.folders, Spec: &in.Spec, Look: look}
+}
 
 // Open is for reread.Files. It tries the file itself, the descriptor of its reader, and a compressed
 // copy beside it.
@@ -56,10 +62,11 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 		return nil, err
 	}
 	var f reread.Source
+	in := of.in.search(o.look)
 	if of.unnamed {
-		f, err = o.t.findUnnamed(of.in, x)
+		f, err = o.t.findUnnamed(in, x)
 	} else {
-		f, err = of.in.search().Open(of.info, x, of.copies)
+		f, err = in.Open(of.info, x, of.copies)
 	}
 	if errors.Is(err, ErrSourceGone) && of.info.Packed.Size == 0 {
 		if held := o.t.heldOpen(x); held != nil {
@@ -67,7 +74,7 @@ func (o originals) Open(x record.Extent) (reread.Source, error) {
 		}
 	}
 	if errors.Is(err, ErrSourceGone) && x.Mark != 0 {
-		if z := of.in.search().OpenPackedBeside(of.info, x); z != nil {
+		if z := in.OpenPackedBeside(of.info, x); z != nil {
 			return z, nil
 		}
 	}

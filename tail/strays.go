@@ -7,7 +7,6 @@ import (
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
-	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/sources"
 )
@@ -27,7 +26,7 @@ func (d *discovery) findPacked(in *input) {
 	for _, s := range wanted {
 		if path := in.whereNow([]string{s.path}, s.node); path != "" {
 			add(path, s.first)
-		} else if finder.Shut([]string{s.path}) == nil {
+		} else if in.folders.Shut([]string{s.path}) == nil {
 			gone = append(gone, s.node)
 		}
 	}

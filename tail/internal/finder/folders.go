@@ -3,6 +3,7 @@ package finder
 import (
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,13 +92,27 @@ func lookInto(dir string, st inode.Status) (*folder, error) {
 
 // Shut returns why one of the folders of these paths cannot be listed; nil: all can, or do not
 // exist. A file that was not found may still be in a folder that cannot be listed.
-func Shut(paths []string) error {
+func (x *Folders) Shut(paths []string) error {
 	for _, was := range paths {
-		if _, err := os.ReadDir(filepath.Dir(was)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := x.shut(filepath.Dir(was)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// shut returns why a folder cannot be listed. One that has not changed since it was listed may be opened, and
+// need not be read again.
+func (x *Folders) shut(dir string) error {
+	if x.listing(dir) == nil {
+		_, err := os.ReadDir(dir)
+		return err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // Find looks for a file at its old paths and in their folders, by its inode and birth. The
@@ -133,28 +148,33 @@ func isAt(n inode.Node, path string) bool {
 // mostNear is how many folders are listed near one: there may be thousands beside that of a container.
 const mostNear = 64
 
-// near returns the folders beside dir and in it. A rotated file may have been moved to one in it, or dir
+// near yields the folders beside dir and in it. A rotated file may have been moved to one in it, or dir
 // may have been renamed.
-func (x *Folders) near(dir string) (all []string) {
+func (x *Folders) near(dir string) iter.Seq[string] {
 	dir = filepath.Clean(dir)
-	for _, up := range []string{dir, filepath.Dir(dir)} {
-		f := x.listing(up)
-		if f == nil {
-			continue
-		}
-		for _, name := range f.dirs {
-			if folder := filepath.Join(up, name); folder != dir {
-				all = append(all, folder)
+	return func(yield func(folder string) bool) {
+		for _, up := range []string{dir, filepath.Dir(dir)} {
+			f := x.listing(up)
+			if f == nil {
+				continue
+			}
+			for _, name := range f.dirs {
+				if folder := filepath.Join(up, name); folder != dir && !yield(folder) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
 // Near returns the folders beside dir and in it, 64 at most: those to which rotation may move files.
-func (x *Folders) Near(dir string) []string {
-	all := x.near(dir)
-	return all[:min(len(all), mostNear)]
+func (x *Folders) Near(dir string) (all []string) {
+	for folder := range x.near(dir) {
+		if all = append(all, folder); len(all) == mostNear {
+			break
+		}
+	}
+	return all
 }
 
 // FindNear looks for the file n, which was at path, in the folders beside its folder and in it. It must
@@ -163,11 +183,12 @@ func (x *Folders) Near(dir string) []string {
 func (x *Folders) FindNear(path string, n inode.Node) (at string, ok bool) {
 	dir, base := filepath.Split(path)
 	stem := rotation.Stem(base)
-	for i, folder := range x.near(dir) {
+	i := 0
+	for folder := range x.near(dir) {
 		if at = filepath.Join(folder, base); isAt(n, at) {
 			return at, true
 		}
-		if stem == "" || i >= mostNear {
+		if i++; stem == "" || i > mostNear {
 			continue
 		}
 		for _, name := range x.names(folder, n.Ino) {

@@ -150,6 +150,38 @@ func IsOf(name, old string) bool {
 	return stem != "" && strings.HasPrefix(name, stem) || old == "current" && stamped.MatchString(name)
 }
 
+// Beginnings returns what the names begin with that IsOf accepts for a file that was called old.
+func Beginnings(old string) []string {
+	if old == "current" {
+		return []string{"@", old}
+	}
+	return []string{Stem(old)}
+}
+
+// Names is a set of names that files had, as IsOf needs them.
+type Names map[string]bool
+
+// stampedToo is a key that no name has.
+const stampedToo = "/"
+
+// Add adds a name.
+func (n Names) Add(old string) {
+	n[Stem(old)] = true
+	if old == "current" {
+		n[stampedToo] = true
+	}
+}
+
+// HasOf reports whether IsOf is true of a name and one of the set.
+func (n Names) HasOf(name string) bool {
+	for end := 1; end <= len(name); end++ {
+		if n[name[:end]] {
+			return true
+		}
+	}
+	return n[stampedToo] && stamped.MatchString(name)
+}
+
 // isStamped reports whether the file is one that such a program has written, or may be.
 func (g Gone) isStamped() bool {
 	return g.Name == "current" && (g.Now == "" || stamped.MatchString(g.Now))

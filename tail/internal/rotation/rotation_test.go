@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,31 @@ func TestJudge(t *testing.T) {
 	f(Met, func(_ *Gone, b *Beside) { b.Known, b.Born = true, 0 })
 	f(Left, func(_ *Gone, b *Beside) { b.Elsewhere, b.Known = true, true })
 	f(OtherName, func(_ *Gone, b *Beside) { b.Name, b.Elsewhere = "a.log.bak", true })
+}
+
+// TestBeginnings: what is sought by how names begin, or in a set of names, is what IsOf accepts.
+func TestBeginnings(t *testing.T) {
+	const stampedName = "@400000005f0e0c1d2a3b4c5d.s"
+	olds := []string{"app.log", "app-1.log", "app-20260101.log", "app", "current", "current.log", ".app", stampedName, "b.log.gz"}
+	names := []string{"app.log", "app.log.1", "app-1.log", "app-12.log.gz", "app-20260101.log.gz", "app-20260102.log.gz", "app-20260102.log",
+		"app-20260101.log.1", "current", "current.1", "current.log.1", ".app.1", "@400000005f0e0c1d2a3b4c5e.u", stampedName, stampedName + ".gz", "b.log", "c"}
+	set := make(Names)
+	for _, old := range olds {
+		one := make(Names)
+		one.Add(old)
+		set.Add(old)
+		for _, name := range names {
+			begins := slices.ContainsFunc(Beginnings(old), func(b string) bool { return strings.HasPrefix(name, b) })
+			if IsOf(name, old) && !begins || IsOf(name, old) != one.HasOf(name) {
+				t.Errorf("%s of %s: %v, it begins so: %v, it is in the set: %v", name, old, IsOf(name, old), begins, one.HasOf(name))
+			}
+		}
+	}
+	for _, name := range names {
+		if is := slices.ContainsFunc(olds, func(old string) bool { return IsOf(name, old) }); is != set.HasOf(name) {
+			t.Errorf("%s is of one of them: %v, want %v", name, set.HasOf(name), is)
+		}
+	}
 }
 
 // TestTableIsAsDocumented: the rows of docs/design.md are the verdicts, in their order.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
-	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
@@ -23,10 +23,11 @@ import (
 	"kusto-agent/tail/internal/rotation"
 )
 
-// Search looks for files of one input. It is for any goroutine.
+// Search looks for files of one input. It is for any goroutine, but for its Look.
 type Search struct {
 	Folders *finder.Folders
 	Spec    *finder.Spec // where copies may be
+	Look    *Look        // for the files that are looked for together
 }
 
 // Open opens the file of the range x, whose facts are info: the file itself, wherever it was moved,
@@ -49,7 +50,7 @@ func (s Search) Open(info record.FileInfo, x record.Extent, copies bool) (reread
 func (s Search) openPacked(info record.FileInfo, x record.Extent) (reread.Source, error) {
 	path, ok := s.Folders.FindInfo(info)
 	if !ok {
-		return nil, goneUnlessShut(info)
+		return nil, s.goneUnlessShut(info)
 	}
 	file, st, err := inode.Open(path)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s Search) openPlain(info record.FileInfo, x record.Extent, copies bool) (*
 	if f := s.openElsewhere(info, x, copies); f != nil {
 		return f, nil
 	}
-	if gone := goneUnlessShut(info); err == nil || errors.Is(err, fs.ErrNotExist) || !errors.Is(gone, reread.ErrSourceGone) {
+	if gone := s.goneUnlessShut(info); err == nil || errors.Is(err, fs.ErrNotExist) || !errors.Is(gone, reread.ErrSourceGone) {
 		return nil, gone
 	}
 	return nil, err
@@ -90,8 +91,8 @@ func (s Search) openPlain(info record.FileInfo, x record.Extent, copies bool) (*
 
 // goneUnlessShut returns the error of a file that was not found: ErrSourceGone, or why one of the
 // folders where it may be cannot be read.
-func goneUnlessShut(info record.FileInfo) error {
-	if err := finder.Shut(info.Paths()); err != nil {
+func (s Search) goneUnlessShut(info record.FileInfo) error {
+	if err := s.Folders.Shut(info.Paths()); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: file was moved or deleted", reread.ErrSourceGone)
@@ -110,7 +111,7 @@ func (s Search) openElsewhere(info record.FileInfo, x record.Extent, copies bool
 		}
 	}
 	var alike *os.File
-	for _, path := range s.places(info) {
+	for _, path := range s.places(info, copies && x.Mark != 0) {
 		f, st, err := inode.Open(path)
 		if err != nil {
 			continue
@@ -131,13 +132,17 @@ func (s Search) openElsewhere(info record.FileInfo, x record.Extent, copies bool
 	return alike
 }
 
-// places returns paths at which a file may be found that has left its own, or a copy of it: all that the
-// input matches, and those named after it in its folders and in those to which rotation may move files. They are
-// sorted, each once.
-func (s Search) places(info record.FileInfo) (all []string) {
-	for found := range finder.NewWalk().Match(s.Spec) {
-		all = append(all, found.Path())
+// places returns paths at which a file may be found that has left its own, or with copies another one that
+// begins as it: of all that the input matches, and those named after it in its folders and in those to which
+// rotation may move files. They are sorted, each once.
+func (s Search) places(info record.FileInfo, copies bool) (all []string) {
+	add := func(p *pool) {
+		all = append(all, p.withInode(info.Inode)...)
+		if copies {
+			all = append(all, p.beginning(info.Head)...)
+		}
 	}
+	add(s.Look.matches(s.Spec))
 	names := append(info.Paths(), info.First)
 	if now, ok := s.Folders.FindInfo(info); ok {
 		names = append(names, now)
@@ -145,13 +150,8 @@ func (s Search) places(info record.FileInfo) (all []string) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		dir, base := filepath.Split(name)
-		for _, folder := range append(s.Folders.Near(dir), dir) {
-			beside, _ := os.ReadDir(folder) // what cannot be listed counts as empty
-			for _, e := range beside {
-				if e.Type().IsRegular() && rotation.IsOf(e.Name(), base) {
-					all = append(all, filepath.Join(folder, e.Name()))
-				}
-			}
+		for _, folder := range append(s.Folders.Near(dir), filepath.Clean(dir)) {
+			add(s.Look.named(folder, base))
 		}
 	}
 	slices.Sort(all)
@@ -189,7 +189,7 @@ func (s Search) OpenByID(x record.Extent) (reread.Source, error) {
 // OpenPackedBeside opens a compressed copy of the file that info describes, if one beside it has the
 // same beginning and the bytes of the range x; nil: there is none. The caller closes it.
 func (s Search) OpenPackedBeside(info record.FileInfo, x record.Extent) reread.Source {
-	for _, path := range PackedBeside(s.Folders, info) {
+	for _, path := range s.packedBeside(info) {
 		f, st, err := inode.Open(path)
 		if err != nil {
 			continue
@@ -203,31 +203,50 @@ func (s Search) OpenPackedBeside(info record.FileInfo, x record.Extent) reread.S
 	return nil
 }
 
+// packedBeside is PackedBeside for one file of those that are looked for together.
+func (s Search) packedBeside(info record.FileInfo) (found []string) {
+	were := append(info.Paths(), info.First)
+	for _, at := range were {
+		dir := filepath.Dir(at)
+		for _, folder := range append(s.Folders.Near(dir), dir) {
+			for _, was := range were {
+				found = append(found, s.Look.named(folder, filepath.Base(was)).paths...)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.DeleteFunc(slices.Compact(found), func(path string) bool { return !compressed.IsNamed(path) })
+}
+
 // PackedBeside returns the compressed files whose names show that they may be copies of the given
 // files, in the folders where those were, and in those to which rotation may move files.
 func PackedBeside(folders *finder.Folders, infos ...record.FileInfo) (found []string) {
-	were, near := make(map[string][]record.FileInfo), make(map[string][]record.FileInfo)
+	were, near := make(map[string]rotation.Names), make(map[string]rotation.Names)
 	for _, info := range infos {
-		var dirs []string
-		for _, path := range append(info.Paths(), info.First) {
-			if dir := filepath.Dir(path); !slices.Contains(dirs, dir) {
-				dirs = append(dirs, dir)
-				were[dir] = append(were[dir], info)
+		paths := append(info.Paths(), info.First)
+		for _, path := range paths {
+			dir := filepath.Dir(path)
+			if were[dir] == nil {
+				were[dir] = make(rotation.Names)
+			}
+			for _, was := range paths {
+				were[dir].Add(filepath.Base(was))
 			}
 		}
 	}
 	for dir, all := range were {
 		for _, folder := range append(folders.Near(dir), dir) {
-			near[folder] = append(near[folder], all...)
+			if near[folder] == nil {
+				near[folder] = make(rotation.Names)
+			}
+			maps.Copy(near[folder], all)
 		}
 	}
 	for dir, all := range near {
 		entries, _ := os.ReadDir(dir) // what cannot be read has nothing to find
 		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			if compressed.IsNamed(path) && e.Type().IsRegular() &&
-				slices.ContainsFunc(all, func(i record.FileInfo) bool { return compare.IsOfStem(path, i) }) {
-				found = append(found, path)
+			if compressed.IsNamed(e.Name()) && e.Type().IsRegular() && all.HasOf(e.Name()) {
+				found = append(found, filepath.Join(dir, e.Name()))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package sources
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,6 +23,12 @@ const text = "one line of a log\nand a second one\nand a third one\n"
 func was(t *testing.T, path string) (record.FileInfo, record.Extent) {
 	t.Helper()
 	write(t, path, text)
+	return known(t, path)
+}
+
+// known returns what is known of a file, and a range in it.
+func known(t *testing.T, path string) (record.FileInfo, record.Extent) {
+	t.Helper()
 	f, st, err := inode.Open(path)
 	must(t, err)
 	defer f.Close()
@@ -55,7 +62,7 @@ func TestOpen(t *testing.T) {
 			info, x := was(t, path)
 			pattern, err := finder.NewPattern(filepath.Join(dir, "logs", "*.log"))
 			must(t, err)
-			s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{Patterns: []finder.Pattern{pattern}}}
+			s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{Patterns: []finder.Pattern{pattern}}, Look: NewLook()}
 			change(t, dir, path)
 			source, err := s.Open(info, x, copies)
 			switch {
@@ -117,6 +124,48 @@ func TestOpen(t *testing.T) {
 	f("deleted", true, false, func(t *testing.T, _, path string) { must(t, os.Remove(path)) })
 }
 
+// Many files that are gone are looked for together: each is found by its own copy, or where it was moved, and
+// what is gone is gone.
+func TestOpenMany(t *testing.T) {
+	dir := t.TempDir()
+	pattern, err := finder.NewPattern(filepath.Join(dir, "logs", "*"))
+	must(t, err)
+	s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{Patterns: []finder.Pattern{pattern}}, Look: NewLook()}
+	type gone struct {
+		info record.FileInfo
+		x    record.Extent
+		at   string // empty: nowhere
+	}
+	var all []gone
+	for i := range 3 * few {
+		path := filepath.Join(dir, "home", fmt.Sprintf("a.%d", i))
+		text := fmt.Sprintf("file %02d has a line\n%s", i, text)
+		write(t, path, text)
+		info, x := known(t, path)
+		at := filepath.Join(dir, []string{"logs", "home"}[i/3%2], fmt.Sprintf("a.was%d", i))
+		switch i % 3 {
+		case 0:
+			write(t, at, text)
+			must(t, os.Remove(path))
+		case 1:
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.Rename(path, at)))
+		case 2:
+			must(t, os.Remove(path))
+			at = ""
+		}
+		all = append(all, gone{info, x, at})
+	}
+	for _, g := range all {
+		source, err := s.Open(g.info, g.x, true)
+		switch f, _ := source.(*os.File); {
+		case g.at == "" && !errors.Is(err, reread.ErrSourceGone), g.at != "" && (f == nil || f.Name() != g.at):
+			t.Errorf("%s is found at %v, want %q; %v", g.info.Path, source, g.at, err)
+		case f != nil:
+			must(t, f.Close())
+		}
+	}
+}
+
 // A file that is known by its id alone is found by that, under any salt that is compared.
 func TestOpenByID(t *testing.T) {
 	dir := t.TempDir()
@@ -124,7 +173,7 @@ func TestOpenByID(t *testing.T) {
 	write(t, filepath.Join(dir, "b.log"), text)
 	pattern, err := finder.NewPattern(filepath.Join(dir, "*.log"))
 	must(t, err)
-	s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{Patterns: []finder.Pattern{pattern}}}
+	s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{Patterns: []finder.Pattern{pattern}}, Look: NewLook()}
 	source, err := s.OpenByID(x)
 	must(t, err)
 	if f, is := source.(*os.File); !is || f.Name() != info.Path {
@@ -141,7 +190,7 @@ func TestOpenByID(t *testing.T) {
 func TestOpenPackedBeside(t *testing.T) {
 	dir := t.TempDir()
 	info, x := was(t, filepath.Join(dir, "logs", "a.log"))
-	s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{}}
+	s := Search{Folders: &finder.Folders{}, Spec: &finder.Spec{}, Look: NewLook()}
 	pack := func(name, text string) {
 		t.Helper()
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
