@@ -16,12 +16,13 @@ import (
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
+	"kusto-agent/tail/internal/sources"
 )
 
 // findCopies looks for copies of truncated files, as copytruncate leaves them, which may have lines that
 // were written after the last read, and then beside each for copies from later truncations.
 func (d *discovery) findCopies(in *input, cut []*candidate) {
-	w := finder.NewLook()
+	w := sources.NewLook()
 	var found []rotated
 	for _, c := range cut {
 		last, isRead := d.copyOf(in, w, c)
@@ -37,7 +38,7 @@ func (d *discovery) findCopies(in *input, cut []*candidate) {
 		}
 	}
 	for _, was := range found {
-		d.findSiblings(in, finder.NewLook(), was, was.at)
+		d.findSiblings(in, sources.NewLook(), was, was.at)
 	}
 }
 
@@ -51,8 +52,8 @@ func copied(info record.FileInfo, s sibling) rotated {
 // that has one. Of several that begin alike, such as those of earlier truncations, it is one that holds more
 // than was read, if there is any, and of these the one that was changed last; one without a path: there is
 // none. isRead says that one is known, and has all that was seen of a generation of which nothing was read.
-func (d *discovery) copyOf(in *input, w *finder.Walk, c *candidate) (last sibling, isRead bool) {
-	for _, dir := range in.copyFolders(w, c) {
+func (d *discovery) copyOf(in *input, w *sources.Look, c *candidate) (last sibling, isRead bool) {
+	for _, dir := range in.copyFolders(w.Walk, c) {
 		for _, path := range d.copyPaths(in, w, c, dir) {
 			switch st, known, is := d.continues(in, c, path); {
 			case is && known:
@@ -96,24 +97,25 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// copyPaths returns the paths of the files in a folder that may be copies of a generation, by their names.
-// Where a file elsewhere has its very name and a pattern matches that, it is another log.
-func (d *discovery) copyPaths(in *input, w *finder.Walk, c *candidate, dir string) (all []string) {
+// copyPaths returns the paths of the files in a folder that may be copies of a generation, by their names, and
+// by how they begin where there are many. Where a file elsewhere has its very name and a pattern matches that,
+// it is another log.
+func (d *discovery) copyPaths(in *input, w *sources.Look, c *candidate, dir string) (all []string) {
 	at := c.Info.Paths()
-	for _, e := range w.Beginning(dir, "") {
-		path := filepath.Join(dir, e.Name)
-		was := slices.Contains(at, path) || e.Name == filepath.Base(c.Info.Path) && in.Reads(path)
-		if e.Type.IsRegular() && !was && compare.IsOfStem(path, c.Info) && !in.Excludes(path) && !d.isOfAnother(in, path) {
-			all = append(all, path)
-		}
+	for _, was := range append(at, c.Info.First) {
+		all = append(all, w.Named(dir, filepath.Base(was), c.Info.Head)...)
 	}
-	return all
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(path string) bool {
+		was := slices.Contains(at, path) || filepath.Base(path) == filepath.Base(c.Info.Path) && in.Reads(path)
+		return was || in.Excludes(path) || d.isOfAnother(in, path)
+	})
 }
 
 // readCopies reads the copies of the generation c, whose file is gone, as rotation leaves them where it copies
 // a file, perhaps to another file system, and deletes it (renamecopy), and what was rotated after each. It
 // reports whether there is one: then what was left unread of the file is in it.
-func (d *discovery) readCopies(in *input, w *finder.Walk, c *candidate) (found bool) {
+func (d *discovery) readCopies(in *input, w *sources.Look, c *candidate) (found bool) {
 	for _, s := range d.copiesOfGone(in, w, c) {
 		switch known, doubted := d.knows(in, s.st.Node); {
 		case known || doubted || s.spent:
@@ -135,7 +137,7 @@ func (d *discovery) readCopies(in *input, w *finder.Walk, c *candidate) (found b
 
 // findBesideCopies is findSiblings for a file that was deleted, beside the copies that rotation has made of
 // it: the file itself is read to its end.
-func (d *discovery) findBesideCopies(in *input, w *finder.Walk, was rotated) {
+func (d *discovery) findBesideCopies(in *input, w *sources.Look, was rotated) {
 	for _, s := range d.copiesOfGone(in, w, was.gone) {
 		of := copied(was.info, s.sibling)
 		of.deleted, of.since = was.deleted, was.since
@@ -151,11 +153,11 @@ type spare struct {
 
 // copiesOfGone returns the copies of the generation c, whose file is gone: they begin with all that is known of
 // it.
-func (d *discovery) copiesOfGone(in *input, w *finder.Walk, c *candidate) (all []spare) {
+func (d *discovery) copiesOfGone(in *input, w *sources.Look, c *candidate) (all []spare) {
 	if !c.isComparable() {
 		return nil
 	}
-	for _, dir := range in.copyFolders(w, c) {
+	for _, dir := range in.copyFolders(w.Walk, c) {
 		for _, path := range d.copyPaths(in, w, c, dir) {
 			f, st, err := inode.Open(path)
 			if err != nil {

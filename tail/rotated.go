@@ -14,6 +14,7 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
+	"kusto-agent/tail/internal/sources"
 )
 
 // A file can be made and rotated away between two looks, or while nobody looks, to
@@ -38,7 +39,7 @@ const mostLooks = 3
 // findRotated looks for files that were rotated after those in away, which were just rotated or deleted, and
 // that no scan has found, several times, since names can change during a look.
 func (d *discovery) findRotated(in *input, away []rotated) {
-	w := finder.NewLook()
+	w := sources.NewLook()
 	for _, g := range away {
 		path := g.at
 		if path == "" {
@@ -79,7 +80,7 @@ func (in *input) whereNow(was []string, n inode.Node) string {
 // findSiblings starts to read files beside a rotated one (was) that were rotated after it: a second
 // rotation before the next scan would lose them. path is where the rotated file is now; empty: it
 // is gone.
-func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path string) {
+func (d *discovery) findSiblings(in *input, w *sources.Look, was rotated, path string) {
 	at := slices.DeleteFunc(was.info.Paths(), func(p string) bool { return p == path }) // a run before may have found it there
 	if len(at) == 0 {
 		at = []string{was.info.First}
@@ -110,7 +111,7 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	gone.Lacks = d.lacks(in, was.info, dir, gone.Replaced)
 	var found []sibling
 	hasName := gone.Names()
-	for _, e := range w.Beginning(filepath.Clean(dir), gone.Prefix()) {
+	for _, e := range namesBeside(w, gone, filepath.Clean(dir), filepath.Dir(was.info.First)) {
 		if s := (sibling{in: in, path: dir + e.Name}); e.Type.IsRegular() && hasName(e.Name) && d.judgeSibling(gone, hasName, &s) {
 			found = append(found, s)
 		}
@@ -129,18 +130,28 @@ func (d *discovery) findSiblings(in *input, w *finder.Walk, was rotated, path st
 	}
 }
 
+// namesBeside returns the entries of a folder whose names gone.Names may accept, sorted.
+func namesBeside(w *sources.Look, gone rotation.Gone, dir, home string) []finder.Entry {
+	all := w.Beginning(dir, gone.Prefix())
+	form, is := gone.OtherDates()
+	if form == "" {
+		return all
+	}
+	own := w.Beginning(dir, rotation.Stem(gone.Name))
+	all = slices.Concat(own, w.Which(sources.Question{Folder: dir, Home: home, Form: form, Replaced: gone.Replaced}, all, is))
+	slices.SortFunc(all, func(a, b finder.Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.Compact(all)
+}
+
 // lacks returns rotation.Gone.Lacks for a file beside which is looked in the folder dir. replaced says that
 // a link led to it: then no pattern matches the names of others to which that led.
 func (d *discovery) lacks(in *input, info record.FileInfo, dir string, replaced bool) func(name string) bool {
 	home, _ := filepath.Split(info.First)
 	return func(name string) bool {
-		if !replaced && !in.Reads(home+name) {
-			return false
-		}
 		if in.scan.paths == nil {
 			d.t.locked(func() { in.scan.paths = in.knownPaths() })
 		}
-		return !in.scan.paths[home+name] && !in.scan.paths[dir+name]
+		return !in.scan.paths[home+name] && !in.scan.paths[dir+name] && (replaced || in.Reads(home+name))
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
-	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/sources"
 )
 
 // unfinished is a file that no earlier run has read to its end.
@@ -58,7 +58,7 @@ func (d *discovery) meetMoved(in *input) {
 // matches, and has them read on. Those that are not found count as lost, since their content may be found in
 // another file later. It also looks for files that were rotated after each.
 func (d *discovery) findMoved(in *input) {
-	w := finder.NewLook()
+	w := sources.NewLook()
 	for _, u := range in.scan.unread {
 		if u.at != "" && u.info.Doubted == 0 {
 			d.findSiblings(in, w, rotated{info: u.info}, u.at)

@@ -125,10 +125,10 @@ func (g Gone) Names() func(name string) bool {
 	case g.isStamped():
 		is = stamped.MatchString
 	case g.isOfDate():
-		of, packed := is, alike(g.Name)
+		of := is
+		_, isOther := g.OtherDates()
 		is = func(name string) bool {
-			bare := compressed.Bare(name)
-			return g.Now == "" && of(name) || bare != name && bare != g.Name && packed(name) && (g.Lacks == nil || g.Lacks(bare))
+			return g.Now == "" && of(name) || name != g.Name && compressed.Bare(name) != g.Name && isOther(name)
 		}
 	case g.Now != "":
 		is = like(g.Name, g.Now)
@@ -191,6 +191,20 @@ func (g Gone) isStamped() bool {
 // no other name now, but that it may be compressed. Those of later dates may be compressed too.
 func (g Gone) isOfDate() bool {
 	return !g.Deleted && (g.Now == "" || compressed.Bare(g.Now) == g.Name) && date.MatchString(g.Name)
+}
+
+// OtherDates returns the form of the name of a file that had the date in it, and a function which reports
+// whether a name is that of a compressed file of this form that is not known: for that it does not matter which
+// date the file had. The form of other files is empty.
+func (g Gone) OtherDates() (form string, is func(name string) bool) {
+	if g.Kept || !g.isOfDate() {
+		return "", nil
+	}
+	form = formOf(g.Name)
+	return form, func(name string) bool {
+		bare := compressed.Bare(name)
+		return bare != name && formOf(bare) == form && (g.Lacks == nil || g.Lacks(bare))
+	}
 }
 
 // Prefix is what all names begin with that Names returns true for.

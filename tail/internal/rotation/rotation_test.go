@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 	f(OtherName, func(_ *Gone, b *Beside) { b.Name, b.Elsewhere = "a.log.bak", true })
 }
 
-// TestBeginnings: what is sought by how names begin, or in a set of names, is what IsOf accepts.
+// TestBeginnings: what is sought by how names begin, or in a set of names, is what IsOf and Names accept.
 func TestBeginnings(t *testing.T) {
 	const stampedName = "@400000005f0e0c1d2a3b4c5d.s"
 	olds := []string{"app.log", "app-1.log", "app-20260101.log", "app", "current", "current.log", ".app", stampedName, "b.log.gz"}
@@ -94,6 +94,13 @@ func TestBeginnings(t *testing.T) {
 			begins := slices.ContainsFunc(Beginnings(old), func(b string) bool { return strings.HasPrefix(name, b) })
 			if IsOf(name, old) && !begins || IsOf(name, old) != one.HasOf(name) {
 				t.Errorf("%s of %s: %v, it begins so: %v, it is in the set: %v", name, old, IsOf(name, old), begins, one.HasOf(name))
+			}
+			for _, now := range []string{"", old + ".gz", old + ".1"} {
+				g := Gone{Name: old, Now: now, Lacks: func(name string) bool { return name != "app-20260103.log" }}
+				form, isOther := g.OtherDates()
+				if g.Names()(name) && form != "" && !strings.HasPrefix(name, Stem(old)) && !isOther(name) {
+					t.Errorf("%s beside %s, which is now %q, is not found", name, old, now)
+				}
 			}
 		}
 	}

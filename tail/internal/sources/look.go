@@ -19,11 +19,18 @@ type Look struct {
 	*finder.Walk
 	matched map[*finder.Spec]*pool
 	beside  map[[2]string]*pool
+	asked   map[Question][]finder.Entry
+}
+
+// Question is what was asked of all names in a folder.
+type Question struct {
+	Folder, Home, Form string
+	Replaced           bool
 }
 
 // NewLook returns a look at folders that has seen none yet.
 func NewLook() *Look {
-	return &Look{Walk: finder.NewLook(), matched: make(map[*finder.Spec]*pool), beside: make(map[[2]string]*pool)}
+	return &Look{Walk: finder.NewLook(), matched: make(map[*finder.Spec]*pool), beside: make(map[[2]string]*pool), asked: make(map[Question][]finder.Entry)}
 }
 
 // few is how many files cost no more to be compared again than to be found by what they hold.
@@ -128,4 +135,24 @@ func (p *pool) beginning(h record.Head) []string {
 		return p.paths
 	}
 	return p.which(func(s *seen) bool { return s.heads[i] == h.Sum })
+}
+
+// Named returns the paths of the regular files in a folder that have a name which rotation.IsOf accepts for
+// one that was called old, and that may begin with the content whose head is h.
+func (l *Look) Named(folder, old string, h record.Head) []string {
+	return l.named(folder, old).beginning(h)
+}
+
+// Which returns the entries of which is is true. It asks once for all files of which the question is the same.
+func (l *Look) Which(q Question, entries []finder.Entry, is func(name string) bool) []finder.Entry {
+	found, ok := l.asked[q]
+	if !ok {
+		for _, e := range entries {
+			if is(e.Name) {
+				found = append(found, e)
+			}
+		}
+		l.asked[q] = found
+	}
+	return found
 }
