@@ -47,6 +47,7 @@ func (in *input) claim(path string, n inode.Node, handle string) {
 		for _, k := range in.unnamed[id] { // sorted by generation
 			if in.known.Get(k.file()) == k && k.isComparable() { // not one that was forgotten or has no marks to compare
 				k.name(path, n, handle)
+				in.known.Put(k)
 				in.byNode.put(k)
 			}
 		}

@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"hash/maphash"
 	"iter"
 
 	"kusto-agent/internal/index"
@@ -84,6 +85,9 @@ func (in *input) describe(k *generation, info record.FileInfo) {
 	k.info = facts
 	if head != info.Head {
 		in.heads.add(k)
+		if k.of != nil && in.known.Get(k.file()) == k {
+			in.known.Put(k)
+		}
 	}
 }
 
@@ -99,8 +103,70 @@ func (r *reader) node() inode.Node {
 
 func newReaders() *index.Index[inode.Node, reader] { return index.New((*reader).node) }
 
-func newGenerations() *index.Index[record.File, generation] {
-	return index.New((*generation).file)
+// generations finds every generation that is remembered. Guarded by Tailer.mu.
+type generations struct {
+	*index.Index[record.File, generation]
+	headless *index.Index[record.File, generation] // those that have no head
+	firsts   *firsts
+}
+
+// firsts is by which path each generation was found first, and maybe others. It is made when it is asked for.
+type firsts struct {
+	seed maphash.Seed
+	all  []first // nil: nobody has asked
+}
+
+type first struct {
+	sum uint64 // of the path
+	k   *generation
+}
+
+func newGenerations() generations {
+	return generations{index.New((*generation).file), index.New((*generation).file), &firsts{seed: maphash.MakeSeed()}}
+}
+
+// Put adds a generation, or notes that its head or first path has changed.
+func (x generations) Put(k *generation) {
+	x.Index.Put(k)
+	if k.info.Head().Len == 0 {
+		x.headless.Put(k)
+	} else {
+		x.headless.Delete(k.file())
+	}
+	if x.firsts.all != nil {
+		x.firsts.add(k)
+	}
+}
+
+func (f *firsts) add(k *generation) {
+	f.all = append(f.all, first{maphash.String(f.seed, k.info.Info().First), k})
+}
+
+// foundAt yields the generations whose files were found at a path first.
+func (x generations) foundAt(path string) iter.Seq[*generation] {
+	f := x.firsts
+	if f.all == nil {
+		for k := range x.All() {
+			f.add(k)
+		}
+	}
+	return func(yield func(*generation) bool) {
+		sum := maphash.String(f.seed, path)
+		for _, o := range f.all {
+			if o.sum == sum && o.k.info.Info().First == path && x.Get(o.k.file()) == o.k && !yield(o.k) {
+				return
+			}
+		}
+	}
+}
+
+// rest frees what is made when it is asked for.
+func (x generations) rest() { x.firsts.all = nil }
+
+// Delete removes a generation, if it is there.
+func (x generations) Delete(f record.File) {
+	x.Index.Delete(f)
+	x.headless.Delete(f)
 }
 
 // heads finds generations by how their content begins; those of which nobody knows are

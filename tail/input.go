@@ -35,7 +35,7 @@ type files struct {
 	scan    scanned
 	folders finder.Folders
 
-	known   *index.Index[record.File, generation] // every generation that is remembered
+	known   generations
 	byNode  nodes
 	heads   heads
 	unnamed map[record.FileID][]*generation // generations whose file is not known, see claim

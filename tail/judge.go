@@ -105,8 +105,8 @@ func (p *packed) alike(heads []record.Head) (all []*generation) {
 	for _, h := range heads {
 		all = slices.AppendSeq(all, p.in.heads.Get(h))
 	}
-	for k := range p.in.known.All() {
-		if k.mark != 0 && k.info.Head().Len == 0 && compare.IsOfStem(p.path, k.info.Info()) {
+	for k := range p.in.known.headless.All() {
+		if k.mark != 0 && compare.IsOfStem(p.path, k.info.Info()) {
 			all = append(all, k)
 		}
 	}
@@ -183,9 +183,9 @@ func (in *input) isCommon(k *generation) bool {
 // k, was read at the path of k before the time mtime, in ns. Then what was last written at that time is
 // more likely to be later than k. The caller holds mu.
 func (in *input) isSuperseded(k *generation, mtime int64) bool {
-	first, born := k.info.Info().First, k.node().Birth
-	return !in.byNode.has(k) || born > 0 && some(in.known.All(), func(o *generation) bool {
-		at, info := o.node().Birth, o.info.Info()
-		return born < at && at < mtime && info.First == first && in.Reads(info.Path) // else it was never read at first
+	born := k.node().Birth
+	return !in.byNode.has(k) || born > 0 && some(in.known.foundAt(k.info.Info().First), func(o *generation) bool {
+		at := o.node().Birth
+		return born < at && at < mtime && in.Reads(o.info.Info().Path) // else it was never read at first
 	})
 }
