@@ -123,10 +123,12 @@ func (in *input) sameFile(s *compare.Sample, scan uint64) *candidate {
 }
 
 // alike returns the generations that begin with the same bytes as the file s. Of those that are
-// being read and have the same content up to the same offset, which may be thousands, it returns
-// one. The caller holds mu.
+// being read and have the same content up to the same offset, which may be thousands, it returns one. It leaves
+// out those of which nothing was read, or of which the first bytes of the file tell that it goes on otherwise:
+// it is no copy of them, and is not compared. The caller holds mu.
 func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 	told := make(map[compare.Place]bool)
+	var unread *generation
 	for _, h := range s.Heads {
 		for k := range in.heads.Get(h) {
 			// Each of them, if this scan has found it intact, leads to the same verdict.
@@ -137,10 +139,21 @@ func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 				}
 				told[at] = true
 			}
+			switch {
+			case len(k.ahead) > 0:
+			case k.position == 0 && k.mark == 0 && k.reader == nil:
+				unread = k
+				continue
+			case k.position == 0 && k.mark == 0 && !k.reader.life.IsRunning(), s.Differs(k.position, k.mark):
+				continue
+			}
 			c := k.candidate(scan)
 			c.Find, c.Latest = in.folders.FindInfo, in.byNode.has(k)
 			all = append(all, c)
 		}
+	}
+	if unread != nil && len(all) == 0 { // the log tells that the file begins like it
+		all = append(all, unread.candidate(scan))
 	}
 	return all
 }

@@ -22,6 +22,9 @@ type Sample struct {
 	inode.Status
 	Handle string
 	Heads  []record.Head // over every length it has
+
+	start []byte // the bytes that the heads are of
+	marks map[int64]record.Mark
 }
 
 // Born is when a file was made, or last written to where that is not known.
@@ -29,7 +32,24 @@ func (s *Sample) Born() int64 { return cmp.Or(s.Birth, s.Mtime) }
 
 // Of returns the sample of an open file with this status and handle.
 func Of(f *os.File, st inode.Status, handle string) *Sample {
-	return &Sample{File: f, Status: st, Handle: handle, Heads: fingerprint.Heads(f, st.Size)}
+	start := make([]byte, max(min(st.Size, int64(fingerprint.HeadLens[0])), 0))
+	n, _ := f.ReadAt(start, 0)
+	start = start[:n]
+	return &Sample{File: f, Status: st, Handle: handle, Heads: fingerprint.HeadsOf(start), start: start, marks: make(map[int64]record.Mark)}
+}
+
+// Differs reports whether the first bytes of a file show that it has other ones before an offset than those of
+// which mark is made. It reads nothing.
+func (s *Sample) Differs(offset int64, mark record.Mark) bool {
+	if mark == 0 || offset > int64(len(s.start)) {
+		return false
+	}
+	m, ok := s.marks[offset]
+	if !ok {
+		m = fingerprint.MarkOf(s.start[max(offset-record.MarkLen, 0):offset])
+		s.marks[offset] = m
+	}
+	return m != mark
 }
 
 // Finding is what a comparison has found.

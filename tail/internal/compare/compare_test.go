@@ -254,6 +254,26 @@ func TestPacked(t *testing.T) {
 	f("up to where its last bytes prove it", cut, facts(banner+"one\n", at), identity.Prefix, true)
 }
 
+// TestDiffers: the first bytes of a file tell that it has others before an offset, and nothing beyond them.
+func TestDiffers(t *testing.T) {
+	s := write(t, filepath.Join(t.TempDir(), "app.log"), read)
+	f := func(offset int64, of string, want bool) {
+		t.Helper()
+		b := []byte(of[max(offset-record.MarkLen, 0):offset])
+		for range 2 {
+			if got := s.Differs(offset, fingerprint.MarkOf(b)); got != want {
+				t.Errorf("at %d: %v, want %v", offset, got, want)
+			}
+		}
+	}
+	f(10, read, false)
+	f(1000, read, false)
+	f(10, "another text", true)
+	f(1000, strings.ToUpper(read), true)
+	f(2000, strings.ToUpper(read), false)
+	f(0, read, false)
+}
+
 // TestTrail: a trail has no more places than it may, the last one among them.
 func TestTrail(t *testing.T) {
 	var all Trail
