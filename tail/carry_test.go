@@ -542,9 +542,9 @@ func TestMessagesOverAnyFiles(t *testing.T) {
 // A file between two that was compressed before anybody saw it is not passed over: the
 // message that is open before it does not go on behind it.
 func TestMessageNotOverACompressedFile(t *testing.T) {
-	long := func(text string) string { return strings.Repeat(text, 60) } // so that files do not begin alike
-	for _, stopped := range []bool{false, true} {
-		t.Run(fmt.Sprint(stopped), func(t *testing.T) {
+	long := func(text string) string { return strings.Repeat(text, 1200) } // so that files do not begin alike, and copies are recognized
+	f := func(pack string, stopped bool) {
+		t.Run(fmt.Sprint(pack, " ", stopped), func(t *testing.T) {
 			w := carryWorld(t, "cri")
 			w.in().RotateQuiet = units.Duration(time.Second)
 			s := newScript(w)
@@ -561,7 +561,11 @@ func TestMessageNotOverACompressedFile(t *testing.T) {
 			s.run("tick")
 			w.appendTo("a.log", criLine("stdout", "F", long("b")), criLine("stdout", "P", "c"))
 			w.rename("a.log", "a.log.1")
-			s.run("tick\nkeep-time-gzip a.log.1\nkeep-time-gzip a.log.2")
+			if pack == "gzip" { // as dockerd and kubelet do, when the next file is there
+				s.run("tick")
+				w.appendTo("a.log", "")
+			}
+			s.run(fmt.Sprintf("tick\n%[1]s a.log.1\n%[1]s a.log.2", pack))
 			if !stopped {
 				w.tailer.mu.Unlock()
 			} else {
@@ -580,6 +584,10 @@ func TestMessageNotOverACompressedFile(t *testing.T) {
 			}
 			w.expect("in", append(end, criMessage("stdout", "a", isPartial), criMessage("stdout", long("b")))...)
 		})
+	}
+	for _, stopped := range []bool{false, true} {
+		f("keep-time-gzip", stopped)
+		f("gzip", stopped)
 	}
 }
 
@@ -618,6 +626,42 @@ func TestMessageBesideAnOlderCompressedFile(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// While the agent runs, the file before the one that a rotation closes in the middle of a message is compressed,
+// as kubelet does with each rotation, by a program that does not keep its time: the message waits until it is
+// known what is in there.
+func TestMessageWhereAnOlderFileIsCompressed(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		t.Run(fmt.Sprint("first ", first), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().Paths = []string{w.path("*.log*")}
+			w.in().RotateQuiet = units.Duration(2 * time.Second)
+			s := newScript(w)
+			long := func(n int) string { return strings.Repeat(fmt.Sprint("file ", n, " "), 300) } // so that files do not begin alike
+			w.appendTo("a.log", criLine("stdout", "F", long(0)))
+			w.start()
+			w.expect("in", criMessage("stdout", long(0)))
+			for n := 1; n < 3; n++ {
+				packOlder := func() {
+					if n > 1 {
+						s.run(fmt.Sprintf("gzip a.log.%d\ntick", n-1))
+					}
+				}
+				w.appendTo("a.log", criLine("stdout", "P", "a"))
+				w.look()
+				if first {
+					packOlder()
+				}
+				w.rename("a.log", fmt.Sprint("a.log.", n))
+				w.appendTo("a.log", criLine("stdout", "F", fmt.Sprint("b", n)), criLine("stdout", "F", long(n)))
+				if !first {
+					packOlder()
+				}
+				w.expect("in", criMessage("stdout", fmt.Sprint("ab", n)), criMessage("stdout", long(n)))
+			}
+		})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/survey"
@@ -50,6 +51,7 @@ type packed struct {
 	failed        time.Time      // when it could not be inspected; zero: it could, or that was not tried
 	due           time.Time      // when a scan that was asked for takes the next step, unless that is over
 	readElsewhere bool           // its content is being read in another file
+	of            *generation    // the one that is read there; nil: it is not known yet
 }
 
 // meetPacked notes a compressed file that a scan has found, and takes the next step with it (see
@@ -151,7 +153,7 @@ func (p *packed) past() survey.Past {
 // advance takes the next step with a compressed file. The caller holds mu.
 func (t *Tailer) advance(p *packed) {
 	if p.stage() == survey.Inspected {
-		p.readElsewhere, p.err = false, nil
+		p.readElsewhere, p.of, p.err = false, nil, nil
 	}
 	run := survey.Run{RotateQuiet: p.in.RotateQuiet.D(), Once: t.o.Once, Complete: t.surveys.compared}
 	step, wait := p.state().Next(run)
@@ -169,7 +171,7 @@ func (t *Tailer) advance(p *packed) {
 			p.err = fmt.Errorf("compressed file: %w", p.facts.Cut)
 		}
 	case survey.Hold:
-		p.readElsewhere = true
+		p.readElsewhere, p.of = true, x.of
 	case survey.Inspect:
 		t.queue(p)
 	case survey.Resume:
@@ -214,6 +216,16 @@ func (p *packed) generation() *generation {
 func (p *packed) isAs(k *generation) bool {
 	was := k.info.Info().Packed
 	return was.Size == p.st.Size && was.Mtime == p.st.Mtime
+}
+
+// isCopyOf reports whether what the inspected file begins with shows that it is a copy of k. Where nothing of
+// k was read yet, that is what its head shows; the shortest one may be no more than a date. The caller holds mu.
+func (p *packed) isCopyOf(k *generation) bool {
+	if k == nil || k.position > 0 {
+		return k != nil
+	}
+	head := k.info.Head()
+	return head.Len > fingerprint.HeadLens[len(fingerprint.HeadLens)-1] && slices.Contains(p.facts.Heads, head)
 }
 
 // why returns why a compressed file is not being read; empty: it is. The caller holds mu.

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"cmp"
+	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -210,14 +211,18 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 }
 
 // predecessor returns the reader of the file that was directly before r's file at the same
-// path. It returns nil if there is no older file, or if the file directly before was read
-// to its end and has no reader any more: an older one with unread bytes is not the one that
-// r's file continues. doubted says that a file between the two may be a copy of another one, so that it
-// is not certain yet which is the one before. The caller holds Tailer.mu.
+// path. It returns nil if there is no older file, if the file directly before was read
+// to its end and has no reader any more (an older one with unread bytes is not the one that
+// r's file continues), or if it is not known when r's file was begun. doubted says that a file between
+// the two may be a copy of another one, so that it is not certain yet which is the one before. The caller
+// holds Tailer.mu.
 func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
+	if isUndated(&r.info) {
+		return nil, false
+	}
 	files := r.stream.files
 	for i, o := range files {
-		if o != r && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
+		if o != r && !isUndated(&o.info) && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
 			of = o
 		}
 	}
@@ -234,22 +239,46 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 	return of, doubted
 }
 
-// packedBetween reports whether a compressed file holds what was written at the path of the stream
-// after the file of o and before that of r: compressing keeps the time of the last write. unclear: one
-// that is still to be looked through may be of an older file. The caller holds Tailer.mu.
+// packedBetween reports whether a compressed file may hold what was written at the path of the stream
+// after the file of o and before that of r. One that kept the time of the last write goes by that. Of any
+// other it is only known that what it holds is older than it is. One that is a copy of a file that is being
+// read is none: that has a place of its own. unclear: one that is still to be looked through may be of an
+// older file. The caller holds Tailer.mu.
 func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
-	isOne := func(path string, mtime int64) bool {
-		return o.shown.mtime < mtime && mtime <= r.info.Birth && homeOf(compressed.Bare(path)) == r.stream.home
+	isOne := func(path string, written, born int64) bool {
+		switch {
+		case homeOf(compressed.Bare(path)) != r.stream.home:
+			return false
+		case keptTime(written, born):
+			return o.shown.mtime < written && written <= r.info.Birth
+		}
+		return born == 0 || o.shown.mtime < born
 	}
 	for _, p := range in.packed {
-		if isOne(p.path, p.st.Mtime) {
+		if !p.isCopyOf(p.of) && isOne(cmp.Or(p.first, p.path), p.st.Mtime, p.st.Birth) {
 			is, unclear = true, unclear || p.state().IsPending() && p.failed.IsZero()
 		}
 	}
 	return is || some(in.known.All(), func(k *generation) bool { // one that was read since, or is being read
 		is := k.info.Info()
-		return k != o.k && is.Packed.Size > 0 && isOne(is.First, cmp.Or(is.Dated, is.Packed.Mtime))
+		if k == o.k || is.Packed.Size == 0 {
+			return false
+		}
+		if !isUndated(&is) { // its date is that of a plain file, or of the last write
+			return isOne(is.First, cmp.Or(is.Dated, is.Packed.Mtime), math.MaxInt64)
+		}
+		return isOne(is.First, is.Packed.Mtime, is.Birth)
 	}), unclear
+}
+
+// keptTime reports whether a compressed file that was made at born has the time of the last write to what is
+// in it. gzip and zstd keep that; kubelet and dockerd do not.
+func keptTime(mtime, born int64) bool { return mtime < born }
+
+// isUndated reports whether a file is compressed and nobody knows when what it holds was begun: no plain file
+// of it was seen, and it did not keep the time of the last write.
+func isUndated(i *record.FileInfo) bool {
+	return i.Packed.Size > 0 && i.Dated == i.Packed.Mtime && !keptTime(i.Packed.Mtime, i.Birth)
 }
 
 // begun compares when two files of a stream were begun. The birth of a compressed file says nothing of
@@ -292,14 +321,29 @@ func (t *Tailer) readySeekers() {
 }
 
 // awaitsNext reports whether the open message at the end of r's file has to wait: the reader of the
-// next file has it (lent), or, in a run --once, may still ask for it.
+// next file has it (lent), or may still ask for it.
 func (w *worker) awaitsNext(r *reader) bool { return r.lent != nil || w.job.asked }
 
-// mayBeAsked reports whether the reader of another file may still ask for the message at the end of r's, in
-// a run --once that does not stop. The caller holds mu, and the turn of the reader.
+// longestAsk is for how many times rotate_quiet an open message waits while a compressed file is looked
+// through that may lie between its file and the next.
+const longestAsk = 10
+
+// mayBeAsked reports whether the reader of another file may still take the message at the end of r's: it has
+// asked, and a compressed file has to be looked through before it is answered, or, in a run --once that does not
+// stop, it may still ask. The caller holds mu, and the turn of the reader.
 func (t *Tailer) mayBeAsked(r *reader) bool {
-	if r.stream == nil || !t.o.Once || r.life.IsDraining() || !r.hasLeft() {
+	switch {
+	case r.stream == nil || r.life.IsDraining() || !r.hasLeft():
 		return false
+	case !t.o.Once:
+		return !r.OpenSince.IsZero() && time.Since(r.OpenSince) < longestAsk*r.in.RotateQuiet.D() &&
+			slices.ContainsFunc(r.stream.files, func(o *reader) bool {
+				if o.asks != r || o.seeks == 0 {
+					return false
+				}
+				_, unclear := r.in.packedBetween(r, o)
+				return unclear
+			})
 	}
 	return t.scans.done.Load() == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
 		before, _ := r.in.predecessor(o)
