@@ -45,6 +45,31 @@ func TestWatchFollowsFolder(t *testing.T) {
 	}
 }
 
+// TestWatchFollowsLinks: events tell what becomes of the names that links to files lead to, as those of
+// Kubernetes do, also where nothing is there when a scan comes.
+func TestWatchFollowsLinks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, dir := range []string{"links", "pods", "docker"} {
+		must(t, os.Mkdir(w.path(dir), 0o755))
+	}
+	must(t, os.Symlink(w.path("docker/a.log"), w.path("pods/0.log")))
+	must(t, os.Symlink("../pods/0.log", w.path("links/a.log")))
+	w.in().Paths = []string{w.path("links/*.log")}
+	w.start()
+	w.look()
+	for _, path := range []string{"pods/0.log", "docker/a.log"} {
+		if !w.tailer.watch.Covers(w.path(path)) {
+			t.Errorf("no event tells of %s", path)
+		}
+	}
+	w.appendTo("docker/a.log", "one\n")
+	w.expect("in", "one")
+	w.rename("docker/a.log", "docker/a.log.1")
+	w.appendTo("docker/a.log", "two\n")
+	w.expect("in", "two")
+}
+
 // TestLinkLedElsewhereDuringAScan: a deploy leads a link to another folder after a scan has found out
 // where it led. The path of a new file is resolved anew: by that the file is found after the next deploy.
 func TestLinkLedElsewhereDuringAScan(t *testing.T) {

@@ -116,8 +116,8 @@ func (m *matching) step(folder string, parts []string) bool {
 		if len(rest) > 0 {
 			return m.step(path, rest)
 		}
-		if _, err := os.Lstat(path); err == nil {
-			return m.add(folder, name)
+		if st, err := os.Lstat(path); err == nil {
+			return m.add(folder, Entry{name, st.Mode().Type()})
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			m.w.Errs[path] = err
 		}
@@ -130,7 +130,7 @@ func (m *matching) step(folder string, parts []string) bool {
 				more = m.step(path, rest)
 			}
 		} else if name != "*" || !e.IsDir() { // whoever asks for all means the files
-			more = m.add(folder, e.Name)
+			more = m.add(folder, e)
 		}
 		if !more {
 			return false
@@ -158,8 +158,8 @@ func (m *matching) deep(folder string, parts []string) bool {
 
 // add yields a path, unless the spec excludes it or, where two patterns may find the same path, it
 // was yielded already.
-func (m *matching) add(dir, name string) bool {
-	at := Sighting{dir, name}
+func (m *matching) add(dir string, e Entry) bool {
+	at := Sighting{dir, e.Name}
 	if m.seen != nil || len(m.s.Exclude) > 0 {
 		path := at.Path()
 		if m.seen[path] || Excluded(m.s.Exclude, path) {
@@ -169,7 +169,34 @@ func (m *matching) add(dir, name string) bool {
 			m.seen[path] = true
 		}
 	}
+	if e.Type&fs.ModeSymlink != 0 && !m.w.polled {
+		m.w.passTargets(at.Path())
+	}
 	return m.yield(at)
+}
+
+// passTargets notes the folders that a link to a file leads to, so that they are watched: there rotation
+// puts another file at the name that the link leads to.
+func (w *Walk) passTargets(link string) {
+	if trusted.Refused(link) != nil {
+		return
+	}
+	for range mostHops {
+		to, err := os.Readlink(link)
+		if err != nil { // it is no link
+			return
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(Leads(filepath.Dir(link)), to)
+		}
+		if dir := filepath.Dir(to); !w.Passed[dir] {
+			if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+				return
+			}
+			w.Passed[dir] = true
+		}
+		link = to
+	}
 }
 
 // keptEntries is how many entries a walk remembers, and atATime how many it reads
