@@ -665,6 +665,33 @@ func TestMessageWhereAnOlderFileIsCompressed(t *testing.T) {
 	}
 }
 
+// The agent stands still for longer than it waits for the rest of a message, as in a machine that is suspended.
+// The rest that was written meanwhile is in the next file, which it has not seen yet.
+func TestMessageGoesOnAfterAStandstill(t *testing.T) {
+	for _, watch := range []string{"auto", "poll"} {
+		t.Run(watch, func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().Watch = watch
+			w.start()
+			w.appendTo("a.log", criLine("stdout", "P", "a"))
+			w.look()
+			w.tailer.mu.Lock()
+			for _, s := range w.tailer.inputs()[0].streams {
+				for _, r := range s.files {
+					r.own().OpenSince = time.Now().Add(-2 * time.Hour)
+				}
+			}
+			for i := range w.tailer.scans.began {
+				w.tailer.scans.began[i] = time.Now().Add(-2 * time.Hour)
+			}
+			w.rename("a.log", "a.log.1")
+			w.appendTo("a.log", criLine("stdout", "F", "b"))
+			w.tailer.mu.Unlock()
+			w.expect("in", criMessage("stdout", "ab"))
+		})
+	}
+}
+
 // TestOnceStoppedBeforeTheNextFile: a run --once that is stopped reads a deleted file to its end, also if
 // the next file could still ask for the message there: that file has no turn any more.
 func TestOnceStoppedBeforeTheNextFile(t *testing.T) {

@@ -324,30 +324,40 @@ func (t *Tailer) readySeekers() {
 // next file has it (lent), or may still ask for it.
 func (w *worker) awaitsNext(r *reader) bool { return r.lent != nil || w.job.asked }
 
-// longestAsk is for how many times rotate_quiet an open message waits while a compressed file is looked
-// through that may lie between its file and the next.
+// longestAsk is for how many times rotate_quiet an open message waits for the next file in all, whatever has to be
+// found out before that can take it.
 const longestAsk = 10
 
-// mayBeAsked reports whether the reader of another file may still take the message at the end of r's: it has
-// asked, and a compressed file has to be looked through before it is answered, or, in a run --once that does not
-// stop, it may still ask. The caller holds mu, and the turn of the reader.
+// mayBeAsked reports whether the reader of another file may still take the message at the end of r's: that file
+// is not known yet, since no scan has begun after the message was waited for long enough, or it has to be found out
+// first which file is before it. The agent may have stood still meanwhile, as in a machine that was suspended. The
+// caller holds mu, and the turn of the reader.
 func (t *Tailer) mayBeAsked(r *reader) bool {
-	switch {
-	case r.stream == nil || r.life.IsDraining() || !r.hasLeft():
+	switch over := r.OpenSince.Add(r.in.RotateQuiet.D()); {
+	case r.stream == nil || r.life.IsDraining():
 		return false
-	case !t.o.Once:
-		return !r.OpenSince.IsZero() && time.Since(r.OpenSince) < longestAsk*r.in.RotateQuiet.D() &&
-			slices.ContainsFunc(r.stream.files, func(o *reader) bool {
-				if o.asks != r || o.seeks == 0 {
-					return false
-				}
-				_, unclear := r.in.packedBetween(r, o)
-				return unclear
-			})
+	case t.o.Once:
+		return r.hasLeft() && (t.scans.done.Load() == 0 || t.isBefore(r))
+	case r.OpenSince.IsZero() || time.Since(r.OpenSince) >= longestAsk*r.in.RotateQuiet.D():
+		return false
+	case t.beganScan(uint32(t.scans.done.Load())).Before(over):
+		if !time.Now().Before(over) {
+			t.rescanSoon()
+		}
+		return true
 	}
-	return t.scans.done.Load() == 0 || slices.ContainsFunc(r.stream.files, func(o *reader) bool {
+	return t.isBefore(r)
+}
+
+// isBefore reports whether the reader of another file waits for the end of r's. The caller holds mu, and has the
+// stream.
+func (t *Tailer) isBefore(r *reader) bool {
+	return slices.ContainsFunc(r.stream.files, func(o *reader) bool {
+		if o.seeks == 0 || o.size == 0 && !t.o.Once { // one without bytes does not ask yet
+			return false
+		}
 		before, _ := r.in.predecessor(o)
-		return o.seeks > 0 && before == r
+		return before == r
 	})
 }
 
