@@ -93,6 +93,9 @@ func TestManyGone(t *testing.T) {
 			if n := w.boxed.count("in"); n != len(m.names) {
 				t.Errorf("%d records of the other files, want %d", n, len(m.names))
 			}
+			if n := w.boxed.logged("ERROR"); n > 0 && name == "copied" { // where names begin alike it is not sure which copy is of which
+				t.Errorf("%d losses are told:\n%s", n, w.boxed.text())
+			}
 		})
 	}
 	f("copied, their names begin alike", "app.[0-9]*", "app.%d", "app.7%05d", copies)

@@ -146,8 +146,21 @@ var stamped = regexp.MustCompile(`^@[0-9a-f]{24}\.[stu]$`)
 // IsOf reports whether a file with this name may be one that was called old, or a copy of that: the name
 // begins with that without its extension, or is one that such a program gives.
 func IsOf(name, old string) bool {
-	stem := Stem(old)
-	return stem != "" && strings.HasPrefix(name, stem) || old == "current" && stamped.MatchString(name)
+	return hasStem(name, Stem(old)) || old == "current" && stamped.MatchString(name)
+}
+
+// hasStem reports whether a name begins with a stem, and a number at the end of that is as long in the name: app-1
+// is no stem of app-10. What rotation may have put there without anything between is a date.
+func hasStem(name, stem string) bool {
+	more, ok := strings.CutPrefix(name, stem)
+	if !ok || stem == "" {
+		return false
+	}
+	if c := stem[len(stem)-1]; c < '0' || c > '9' {
+		return true
+	}
+	digits := len(more) - len(strings.TrimLeft(more, "0123456789"))
+	return digits == 0 || digits >= dateDigits
 }
 
 // Beginnings returns what the names begin with that IsOf accepts for a file that was called old.
@@ -175,7 +188,7 @@ func (n Names) Add(old string) {
 // HasOf reports whether IsOf is true of a name and one of the set.
 func (n Names) HasOf(name string) bool {
 	for end := 1; end <= len(name); end++ {
-		if n[name[:end]] {
+		if n[name[:end]] && hasStem(name, name[:end]) {
 			return true
 		}
 	}
@@ -236,7 +249,7 @@ func like(old, now string) func(name string) bool {
 		return func(string) bool { return false }
 	}
 	is := ofForm(form, now)
-	return func(name string) bool { return strings.HasPrefix(name, stem) && is(name) }
+	return func(name string) bool { return hasStem(name, stem) && is(name) }
 }
 
 // alike returns a function that reports whether a name differs from old only in its numbers. If old has
@@ -270,15 +283,14 @@ var dated = regexp.MustCompile(`^[-._]?` + date.String() + `[-._:TZ0-9]*$`)
 func rotatedFrom(old string) func(name string) bool {
 	stem, ext := Stem(old), filepath.Ext(old)
 	return func(name string) bool {
-		more, ok := strings.CutPrefix(name, old)
-		if ok && numbered.MatchString(compressed.Bare(more)) {
+		if hasStem(name, old) && numbered.MatchString(compressed.Bare(name[len(old):])) {
 			return true
 		}
-		more, ok = strings.CutPrefix(compressed.Bare(name), stem)
-		if !ok || stem == "" || ext == "" {
+		bare := compressed.Bare(name)
+		if ext == "" || !hasStem(bare, stem) {
 			return false
 		}
-		date, ok := strings.CutSuffix(more, ext)
+		date, ok := strings.CutSuffix(bare[len(stem):], ext)
 		return ok && dated.MatchString(date)
 	}
 }

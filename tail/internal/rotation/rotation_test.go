@@ -79,6 +79,27 @@ func TestJudge(t *testing.T) {
 	f(OtherName, func(_ *Gone, b *Beside) { b.Name, b.Elsewhere = "a.log.bak", true })
 }
 
+// TestNumbersGoOn: a name that goes on with the number at the end of another is of another log, unless what goes
+// on is a date.
+func TestNumbersGoOn(t *testing.T) {
+	for name, want := range map[string]bool{
+		"app-1.log.1": true, "app-1-20261128.log": true, "app-120261128.log": true, "app-1.log.gz": true, "app-1_copy.log": true,
+		"app-10.log.1": false, "app-10.log": false, "app-1000.log.gz": false,
+	} {
+		names := make(Names)
+		names.Add("app-1.log")
+		if IsOf(name, "app-1.log") != want || names.HasOf(name) != want {
+			t.Errorf("%s of app-1.log: %v, in a set %v", name, !want, names.HasOf(name))
+		}
+	}
+	if is := (Gone{Name: "app-1.log", Now: "app-1.log.1"}).Names(); is("app-10.log.1") || !is("app-1.log.2") {
+		t.Error("what is beside app-1.log.1 is of another log")
+	}
+	if is := (Gone{Name: "worker1"}).Names(); is("worker10") || !is("worker1.1") || !is("worker120261128") {
+		t.Error("what is beside worker1 is of another log")
+	}
+}
+
 // TestBeginnings: what is sought by how names begin, or in a set of names, is what IsOf and Names accept.
 func TestBeginnings(t *testing.T) {
 	const stampedName = "@400000005f0e0c1d2a3b4c5d.s"
