@@ -2,6 +2,7 @@ package tail
 
 import (
 	"os"
+	"slices"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -123,4 +124,35 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 		tailer.scan()
 	}
 	asked("it was deleted", false)
+}
+
+// TestShorterFilesThatBeginAlike: what a file begins with is read once in a scan for all new files that are
+// shorter, and of these the one that may be a copy of it is found.
+func TestShorterFilesThatBeginAlike(t *testing.T) {
+	w := newWorld(t)
+	s := newScript(w)
+	s.run("append a.log the_same_beginning_and_a_line_that_is_longer_than_others")
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	s.run("append b.log the_same_beginning_b\nappend c.log the_same_beginning_c")
+	must(t, os.WriteFile(w.path("d.log"), []byte("the_same_beginning_and"), 0o600))
+	tailer.scan()
+	in := tailer.inputs()[0]
+	if len(in.suspect) != 1 {
+		t.Errorf("%d files may be copies, want one", len(in.suspect))
+	}
+	for name, want := range map[string]int{"b.log": 0, "d.log": 1} {
+		f, st, err := inode.Open(w.path(name))
+		must(t, err)
+		tailer.locked(func() {
+			all := in.alike(compare.Of(f, st, ""), tailer.scans.no)
+			if n := len(slices.DeleteFunc(all, func(c *candidate) bool { return c.Info.Path != w.path("a.log") })); n != want {
+				t.Errorf("%s is compared with a.log %d times more in the scan, want %d", name, n, want)
+			}
+		})
+		must(t, f.Close())
+	}
+	tailer.turnAll()
+	wantRecords(t, w.boxed.take("in"), "the_same_beginning_and_a_line_that_is_longer_than_others", "the_same_beginning_b", "the_same_beginning_c")
 }

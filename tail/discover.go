@@ -80,6 +80,7 @@ func (d *discovery) rescan() {
 	d.heard.fresh, d.t.news.fresh = nil, nil
 	d.t.boundOpen()
 	for _, in := range d.t.inputs() {
+		in.starts = nil
 		in.scan.unread = d.unreadOf(in) // before others are taken for what they hold
 	}
 	d.t.mu.Unlock()

@@ -38,6 +38,7 @@ type files struct {
 	known   generations
 	byNode  nodes
 	heads   heads
+	starts  map[*generation][]byte          // what files begin with that this scan has found as they were read, if it had to look
 	unnamed map[record.FileID][]*generation // generations whose file is not known, see claim
 	readers *index.Index[inode.Node, reader]
 	streams map[string]*stream // of container logs, by where their files are written

@@ -94,6 +94,12 @@ func (t *Tailer) noteIntact(m match) {
 	for _, c := range m.compared {
 		if c.Reader != nil && c.Reader.Intact && c.k.reader == c.reader {
 			c.k.intact = uint32(m.scan)
+			if files := c.k.of; len(c.Start) > 0 && c.k.position == c.Position && m.scan == t.scans.no {
+				if files.starts == nil {
+					files.starts = make(map[*generation][]byte)
+				}
+				files.starts[c.k] = c.Start
+			}
 		}
 	}
 }
@@ -144,7 +150,8 @@ func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 			case k.position == 0 && k.mark == 0 && k.reader == nil:
 				unread = k
 				continue
-			case k.position == 0 && k.mark == 0 && !k.reader.life.IsRunning(), s.Differs(k.position, k.mark):
+			case k.position == 0 && k.mark == 0 && !k.reader.life.IsRunning(), s.Differs(k.position, k.mark),
+				k.intact == uint32(scan) && k.reader != nil && s.Size < k.position && s.IsNoBeginning(in.starts[k]):
 				continue
 			}
 			c := k.candidate(scan)

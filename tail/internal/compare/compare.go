@@ -5,6 +5,7 @@
 package compare
 
 import (
+	"bytes"
 	"cmp"
 	"os"
 	"time"
@@ -50,6 +51,13 @@ func (s *Sample) Differs(offset int64, mark record.Mark) bool {
 		s.marks[offset] = m
 	}
 	return m != mark
+}
+
+// IsNoBeginning reports whether the first bytes of a file show that it is not the beginning of one that begins
+// with start.
+func (s *Sample) IsNoBeginning(start []byte) bool {
+	n := min(len(s.start), len(start))
+	return !bytes.Equal(s.start[:n], start[:n])
 }
 
 // Finding is what a comparison has found.

@@ -28,6 +28,9 @@ type Original struct {
 
 	Reader *Reader // nil: nobody reads it
 
+	// Start is what its file begins with, of which so much was read; empty: the comparison did not read it.
+	Start []byte
+
 	// Reached says that the bytes before the position are in the file compared, whatever size that tells.
 	Reached bool
 }

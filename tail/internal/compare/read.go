@@ -68,7 +68,8 @@ func (o *Original) beginsWith(s *Sample) Finding {
 }
 
 // holds returns the mark at the end of the file s, and whether the original's file, which is being
-// read, has the same one there. The error says that one of them could not be read.
+// read, has the same one there. The error says that one of them could not be read. If s is short, it notes what
+// the original's file begins with.
 func (o *Original) holds(s *Sample) (m record.Mark, holds bool, err error) {
 	original, _, done := o.original()
 	if original == nil {
@@ -77,6 +78,14 @@ func (o *Original) holds(s *Sample) (m record.Mark, holds bool, err error) {
 	defer done()
 	if m, err = fingerprint.MarkAt(s.File, s.Size); err != nil {
 		return 0, false, err
+	}
+	if n := int(min(o.Position, int64(fingerprint.HeadLens[0]))); s.Size <= int64(n) {
+		start := make([]byte, n)
+		if _, err := fingerprint.ReadFull(original, start, 0); err != nil {
+			return m, false, err
+		}
+		o.Start = start
+		return m, fingerprint.MarkOf(start[max(s.Size-record.MarkLen, 0):s.Size]) == m, nil
 	}
 	was, err := fingerprint.MarkAt(original, s.Size)
 	return m, err == nil && m == was, err
