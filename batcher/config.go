@@ -36,7 +36,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var errs []error
 	if c.MaxSize < 1 || c.MaxSize > MaxSize {
-		errs = append(errs, units.Bad("max_size", "%v is out of range; want 1 to %v bytes before gzip, and the service takes 4MB unless it was set otherwise", c.MaxSize, MaxSize))
+		errs = append(errs, units.Bad("max_size", "%v is out of range; want 1 byte to %v before gzip; the service takes 4MB unless it was set otherwise", c.MaxSize, MaxSize))
 	}
 	if c.MaxRecords < 0 {
 		errs = append(errs, units.Bad("max_records", "%d is out of range; want 0 (no limit) or more", c.MaxRecords))

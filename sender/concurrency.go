@@ -38,10 +38,11 @@ func (c *Concurrency) UnmarshalText(text []byte) error {
 		return nil
 	}
 	n, err := strconv.Atoi(string(text))
-	if err != nil {
+	tooLong := errors.Is(err, strconv.ErrRange)
+	if err != nil && !tooLong {
 		return errConcurrency
 	}
-	if n < 1 || n > MaxConcurrency {
+	if tooLong || n < 1 || n > MaxConcurrency {
 		return fmt.Errorf("out of range; want auto, or 1 to %d", MaxConcurrency)
 	}
 	*c = Concurrency(n)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -110,6 +111,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 		v.SetBool(w.text == "true")
 	case reflect.Int:
 		i, err := strconv.Atoi(w.text)
+		if errors.Is(err, strconv.ErrRange) {
+			d.src.bad(path, "%s is out of range; want a whole number such as 8", w.quote(path))
+			return
+		}
 		if err != nil || w.quoted && !w.expanded {
 			d.src.bad(path, "%s is no whole number; want one such as 8, without quotes", w.quote(path))
 			return

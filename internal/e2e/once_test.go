@@ -258,7 +258,7 @@ func TestUsage(t *testing.T) {
 	f(64, `--for "xyz": want a duration such as 500ms, 30s, 1h30m or 7d`, "demo", "--for", "xyz")
 	f(64, "a unit is missing", "audit", "--settled", "30")
 	for _, command := range []string{"demo --for", "setup --wait", "top --interval", "audit --settled", "query T --timeout"} {
-		f(64, `"-1s": want a duration`, append(strings.Fields(command), "-1s")...)
+		f(64, `"-1s": negative; want a duration`, append(strings.Fields(command), "-1s")...)
 	}
 	f(64, "top needs a terminal", "top", "--interval", "1d")
 	f(64, "--timeout 1d: want at most 1h", "query", "T", "--timeout", "1d")

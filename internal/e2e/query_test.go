@@ -51,7 +51,7 @@ func TestQueryCommands(t *testing.T) {
 	f(64, "", "use: kusto-agent query", "mgmt", "T | count")
 	f(64, "", "the value is not of the type", "query", "T", "--param", "x:int=a")
 	f(64, "", "--timeout 2h: want at most 1h", "query", "T", "--timeout", "2h")
-	f(64, "", `--timeout "-1s": want a duration such as`, "mgmt", ".show tables", "--timeout", "-1s")
+	f(64, "", `--timeout "-1s": negative; want a duration such as`, "mgmt", ".show tables", "--timeout", "-1s")
 	f(64, "", "--format and --json exclude each other: give one of them", "query", "T", "--json", "--format", "csv")
 	f(64, "", "want table, csv, tsv, json", "query", "T", "--format", "xml")
 	f(64, "", `there is no cluster "dr"; the configuration has default`, "query", "T", "--cluster", "dr")

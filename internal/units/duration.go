@@ -15,12 +15,21 @@ type Duration time.Duration
 // Day is 24 hours.
 const Day = 24 * time.Hour
 
-var errDurationForm = errors.New("want a duration such as 500ms, 30s, 1h30m or 7d")
+var (
+	errDurationForm     = errors.New("want a duration such as 500ms, 30s, 1h30m or 7d")
+	errNegativeDuration = errors.New("negative; want a duration such as 500ms, 30s, 1h30m or 7d")
+)
 
 // ParseDuration reads a duration as it is written in the configuration, such as 500ms, 1h30m, 7d or
 // 1d12h. Days come first and are whole. A number other than 0 needs a unit, and nothing is
 // negative.
 func ParseDuration(s string) (Duration, error) {
+	if positive, minus := strings.CutPrefix(s, "-"); minus {
+		if _, err := ParseDuration(positive); err == nil {
+			return 0, errNegativeDuration
+		}
+		return 0, errDurationForm
+	}
 	if allDigits(s) && strings.Trim(s, "0") != "" {
 		return 0, errors.New("a unit is missing; want a duration such as 500ms, 30s or 7d")
 	}

@@ -33,7 +33,10 @@ var sizeUnits = []struct {
 	{"TiB", TiB}, {"TB", TB}, {"GiB", GiB}, {"GB", GB}, {"MiB", MiB}, {"MB", MB}, {"KiB", KiB}, {"kB", KB}, {"B", 1},
 }
 
-var errSizeForm = errors.New("want a size such as 512KiB, 4MB or 1GiB")
+var (
+	errSizeForm     = errors.New("want a size such as 512KiB, 4MB or 1GiB")
+	errNegativeSize = errors.New("negative; want a size such as 512KiB, 4MB or 1GiB")
+)
 
 // ParseSize reads a number of bytes as it is written in the configuration, such as 512KiB, 4MB or
 // 1000. Units are read in any letter case: kb, KB and kB are all 1000. A fraction such as 1.5GiB is
@@ -45,6 +48,9 @@ func ParseSize(s string) (Size, error) {
 		return 0, err
 	}
 	number := strings.TrimSuffix(digits, " ")
+	if positive, minus := strings.CutPrefix(number, "-"); minus && isNumber(positive) {
+		return 0, errNegativeSize
+	}
 	if !isNumber(number) {
 		return 0, errSizeForm
 	}
