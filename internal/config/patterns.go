@@ -74,38 +74,60 @@ func (l *loader) syslog(in *Input, src *source, at string) {
 	}
 }
 
-// pattern checks the regular expressions of an input, and the types and the time of their groups.
-// The mistake is reported at its key; at is the path of the input in the file src. In the error,
-// Index is the number of the expression that is at fault, negative if it is one of the settings of
-// a group.
+// pattern checks the regular expressions of an input, and the types and the time of their groups,
+// and reports each mistake at its key; at is the path of the input in the file src.
 func (l *loader) pattern(in *Input, src *source, at string) {
 	if len(in.Pattern) == 0 {
 		src.bad(join(at, "pattern"), "missing; %s: regex needs a regular expression with named groups, such as '^(?P<level>\\S+) (?P<message>.*)$'", takenKey(in))
 		return
 	}
-	_, err := in.NewPattern()
-	var bad *format.PatternError
-	var badTime *tail.TimeError
-	var badSyntax *syntax.Error
-	switch {
-	case err == nil:
-	case errors.As(err, &badTime):
-		src.bad(join(at, "time."+badTime.Key), "%v", badTime.Err)
-	case !errors.As(err, &bad):
-		src.bad(join(at, "pattern"), "%v", err)
-	case bad.Index < 0 && in.Types[bad.Group] != "":
-		src.bad(join(at, "types."+bad.Group), "%v", bad.Err)
-	case bad.Index < 0:
-		src.bad(join(at, "time.member"), "%q: %v", shortened(bad.Group), bad.Err)
-	default:
-		text, path := in.Pattern[bad.Index], itemOf(src, join(at, "pattern"), bad.Index)
-		place, why := 0, bad.Err.Error()
-		if errors.As(err, &badSyntax) {
-			place = faultIn(text, badSyntax)
-			why = notRegular(text, badSyntax)
-		}
-		src.badWithin(path, text, place, why)
+	rest := in.InputConfig // without the mistakes of time that were reported
+	_, err := rest.NewPattern()
+	for bad, found := errors.AsType[*tail.TimeError](err); found; bad, found = errors.AsType[*tail.TimeError](err) {
+		src.bad(join(at, "time."+bad.Key), "%v", bad.Err)
+		rest.Time = soundTime(*rest.Time, bad.Key)
+		_, err = rest.NewPattern()
 	}
+	for _, err := range leaves(err) {
+		if bad, ok := errors.AsType[*format.PatternError](err); ok {
+			badPattern(bad, in, src, at)
+		} else {
+			src.bad(join(at, "pattern"), "%v", err)
+		}
+	}
+}
+
+// soundTime returns the section time without the mistake that was found in its key, so that what
+// else is wrong can be found; nil if there is no time without the key.
+func soundTime(t tail.Time, key string) *tail.Time {
+	switch key {
+	case "zone":
+		t.Zone = "utc"
+	case "layout":
+		t.Layout = "iso8601"
+	default:
+		return nil
+	}
+	return &t
+}
+
+// badPattern reports a mistake in pattern, or in what types and time say of its groups, of the input
+// whose path in the file src is at.
+func badPattern(bad *format.PatternError, in *Input, src *source, at string) {
+	switch {
+	case bad.Time:
+		src.bad(join(at, "time.member"), "%q: %v", shortened(bad.Group), bad.Err)
+		return
+	case bad.Index < 0:
+		src.bad(join(at, "types."+bad.Group), "%v", bad.Err)
+		return
+	}
+	text, path := in.Pattern[bad.Index], itemOf(src, join(at, "pattern"), bad.Index)
+	place, why := 0, bad.Err.Error()
+	if badSyntax, ok := errors.AsType[*syntax.Error](bad.Err); ok {
+		place, why = faultIn(text, badSyntax), notRegular(text, badSyntax)
+	}
+	src.badWithin(path, text, place, why)
 }
 
 // notRegular returns the message for a text that is not a regular expression, with the part at

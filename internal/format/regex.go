@@ -2,7 +2,7 @@ package format
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -60,6 +60,7 @@ var valueTypes = []string{"string", "long", "real", "bool"}
 type PatternError struct {
 	Index int    // of the expression; -1: it is another setting
 	Group string // the name that Types or the time has, where that is wrong
+	Time  bool   // Group is that of the time
 	Err   error  // a *syntax.Error where it is the syntax
 }
 
@@ -69,14 +70,17 @@ func (e *PatternError) Unwrap() error { return e.Err }
 
 // NewPattern compiles regular expressions in RE2 syntax, which are tried in order. types has the
 // types of groups (string, long, real, bool) by the name of the group. timeGroup is the group
-// that is a time of the given layout, empty for none. The error is a *PatternError.
+// that is a time of the given layout, empty for none. The error joins all mistakes, each a
+// *PatternError; of groups that no expression has nothing is said where an expression is wrong.
 func NewPattern(expressions []string, types map[string]string, timeGroup string, layout *Layout) (*Pattern, error) {
 	p := &Pattern{}
+	var bad []error
 	named := make(map[string]bool)
 	for i, text := range expressions {
 		re, err := regexp.Compile(text)
 		if err != nil {
-			return nil, &PatternError{Index: i, Err: err}
+			bad = append(bad, &PatternError{Index: i, Err: err})
+			continue
 		}
 		x := expression{re: re}
 		for n, name := range re.SubexpNames() {
@@ -92,22 +96,31 @@ func NewPattern(expressions []string, types map[string]string, timeGroup string,
 		}
 		x.number(text)
 		if len(x.groups) == 0 {
-			return nil, &PatternError{Index: i, Err: errors.New("no group has a name; want at least one, such as (?P<message>.*)")}
+			bad = append(bad, &PatternError{Index: i, Err: errors.New("no group has a name; want at least one, such as (?P<message>.*)")})
 		}
 		p.all = append(p.all, x)
 	}
-	for name, typ := range types {
-		switch {
-		case !named[name]:
-			return nil, &PatternError{Index: -1, Group: name, Err: errors.New("no group of pattern has this name")}
+	unknown := func(name string) bool { return !named[name] && len(bad) == 0 }
+	var settings []error
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		why := ""
+		switch typ := types[name]; {
+		case unknown(name):
+			why = "no group of pattern has this name"
 		case !slices.Contains(valueTypes, typ):
-			return nil, &PatternError{Index: -1, Group: name, Err: fmt.Errorf("%q is no type; want string, long, real or bool", typ)}
+			why = strconv.Quote(typ) + " is no type; want string, long, real or bool"
 		case name == timeGroup:
-			return nil, &PatternError{Index: -1, Group: name, Err: errors.New("it is the time, which is a string in RFC 3339; leave it out")}
+			why = "it is the time, which is a string in RFC 3339; leave it out"
+		default:
+			continue
 		}
+		settings = append(settings, &PatternError{Index: -1, Group: name, Err: errors.New(why)})
 	}
-	if timeGroup != "" && !named[timeGroup] {
-		return nil, &PatternError{Index: -1, Group: timeGroup, Err: errors.New("no group of pattern has this name")}
+	if timeGroup != "" && unknown(timeGroup) {
+		settings = append(settings, &PatternError{Index: -1, Group: timeGroup, Time: true, Err: errors.New("no group of pattern has this name")})
+	}
+	if err := errors.Join(append(bad, settings...)...); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
