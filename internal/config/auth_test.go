@@ -38,21 +38,21 @@ func TestAuthMethods(t *testing.T) {
 	bad(far, "auth: {client_secret_file: /f}", "auth.tenant: missing; method client_secret needs the tenant, by name or id\nauth.client_id: missing; method client_secret needs the id")
 	bad(far, "auth: {method: certificate, tenant: t, client_id: c}", "auth.certificate_file: missing; method certificate needs")
 	bad(far, "auth: {method: managed_identity, client_id: c, resource_id: r}", "auth.resource_id: client_id is given too")
-	bad(far, "auth: {certificate_file: /f}", "auth.certificate_file: method auto does not use it; leave it out, or want method: certificate\n")
-	bad(far, "auth: {token_file: /f}", "auth.token_file: method auto does not use it; leave it out, or want method: token_file\n")
-	bad(far, "auth: {certificate_password_file: /f}", "auth.certificate_password_file: method auto does not use it; leave it out, or want method: certificate\n")
+	bad(far, "auth: {certificate_file: /f}", "auth.certificate_file: method auto does not use it; leave it out, or set method: certificate\n")
+	bad(far, "auth: {token_file: /f}", "auth.token_file: method auto does not use it; leave it out, or set method: token_file\n")
+	bad(far, "auth: {certificate_password_file: /f}", "auth.certificate_password_file: method auto does not use it; leave it out, or set method: certificate\n")
 	bad(far, "auth: {method: [x], token_file: t, client_secret: s}", "auth.method: a list; want a single value\n")
 	const near = "http://127.0.0.1:1"
-	bad(near, "auth: {method: none, client_secret: x}", "auth.client_secret: method none does not use it; leave it out, or want method: client_secret\n")
-	bad(near, "auth: {method: none, tenant: t}", "auth.tenant: method none does not use it; leave it out, or want method: client_secret, certificate, managed_identity, workload_identity, azure_cli or token_file\n")
+	bad(near, "auth: {method: none, client_secret: x}", "auth.client_secret: method none does not use it; leave it out, or set method: client_secret\n")
+	bad(near, "auth: {method: none, tenant: t}", "auth.tenant: method none does not use it; leave it out, or set method: client_secret, certificate, managed_identity, workload_identity, azure_cli or token_file\n")
 	bad(far, "auth: {method: managed_identity, client_secret: s, certificate_file: c, token_file: t}",
-		"auth.client_secret: method managed_identity does not use it; leave it out, or want method: client_secret\n"+
-			"auth.certificate_file: method managed_identity does not use it; leave it out, or want method: certificate\n"+
-			"auth.token_file: method managed_identity does not use it; leave it out, or want method: token_file\n")
-	bad(far, "auth: {tenant: t, client_id: c, client_secret_file: f, federated_token_file: f}", "auth.federated_token_file: method client_secret does not use it; leave it out, or want method: workload_identity\n")
-	bad(far, "auth: {method: azure_cli, resource_id: r}", "auth.resource_id: method azure_cli does not use it; leave it out, or want method: managed_identity\n")
+		"auth.client_secret: method managed_identity does not use it; leave it out, or set method: client_secret\n"+
+			"auth.certificate_file: method managed_identity does not use it; leave it out, or set method: certificate\n"+
+			"auth.token_file: method managed_identity does not use it; leave it out, or set method: token_file\n")
+	bad(far, "auth: {tenant: t, client_id: c, client_secret_file: f, federated_token_file: f}", "auth.federated_token_file: method client_secret does not use it; leave it out, or set method: workload_identity\n")
+	bad(far, "auth: {method: azure_cli, resource_id: r}", "auth.resource_id: method azure_cli does not use it; leave it out, or set method: managed_identity\n")
 	bad(far, "auth: {method: token_file, token_file: f, authority: 'https://a.example', resource: r}",
-		"auth.authority: method token_file does not use it; leave it out, or want method: client_secret, certificate or workload_identity\n"+
-			"auth.resource: method token_file does not use it; leave it out, or want method: client_secret, certificate, managed_identity, workload_identity or azure_cli\n")
+		"auth.authority: method token_file does not use it; leave it out, or set method: client_secret, certificate or workload_identity\n"+
+			"auth.resource: method token_file does not use it; leave it out, or set method: client_secret, certificate, managed_identity, workload_identity or azure_cli\n")
 	bad(far, "auth: {authority: 'http://login.example'}", "auth.authority: plain http")
 }

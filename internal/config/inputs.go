@@ -33,7 +33,7 @@ func (l *loader) resolve(in *Input, src *source, at string) {
 	l.rules(in, src, at)
 	l.sizes(in, src, at)
 	if in.Durability == "spool" && l.cfg.Spool.MaxSize == 0 {
-		src.bad(join(at, "durability"), "needs a spool, and spool.max_size is 0; give it a size, or want durability: file")
+		src.bad(join(at, "durability"), "needs a spool, and spool.max_size is 0; give it a size, or set durability: file")
 	}
 }
 
@@ -143,7 +143,7 @@ func (l *loader) format(in *Input, src *source, at string) record.Format {
 		if !ok {
 			src.bad(at, "%q is no format; want %s", shortened(string(in.Format)), orList(formatNames()))
 		} else if parses(in) && f != record.JSON {
-			src.bad(at, "%s, and parse: %s makes JSON of every line; leave format out, or want JSON", f, in.Parse)
+			src.bad(at, "%s, and parse: %s makes JSON of every line; leave format out, or set JSON", f, in.Parse)
 		}
 		return f
 	}
@@ -255,7 +255,7 @@ var blockless = []string{"max_record_size", "partial_line_wait"}
 func (l *loader) fields(in *Input, spec format.Spec, src *source, at string) {
 	at = join(at, "fields")
 	if len(in.Fields) > 0 && spec.Mapping != "Json" {
-		src.bad(at, "nothing can be added to records of format %s; leave it out, or want format JSON or MultiJSON, or parse", spec.Format)
+		src.bad(at, "nothing can be added to records of format %s; leave it out, or set format JSON or MultiJSON, or parse", spec.Format)
 		return
 	}
 	_, err := format.NewFields(in.Fields)

@@ -23,7 +23,7 @@ func (l *loader) parsing(in *Input, src *source, at string) {
 		case how.Container():
 			src.bad(join(at, "multiline"), "not with parse: %s, whose messages are not joined: each line that a container writes is a record, whatever inner is; leave it out", in.Parse)
 		case how != format.ParseText && how != format.ParseRegex:
-			src.bad(join(at, "multiline"), "only with parse: text or regex, and parse is %s; leave it out, or want parse: text", in.Parse)
+			src.bad(join(at, "multiline"), "only with parse: text or regex, and parse is %s; leave it out, or set parse: text", in.Parse)
 		}
 		l.multiline(m, src, join(at, "multiline"))
 	}

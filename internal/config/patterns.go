@@ -36,7 +36,7 @@ func (l *loader) takenApart(in *Input, src *source, at string) {
 		given bool
 	}{{"pattern", len(in.Pattern) > 0}, {"types", len(in.Types) > 0}, {"time", in.Time != nil}} {
 		if known && k.given && (k.key != "time" || how != format.ParseSyslog) {
-			src.bad(join(at, k.key), "only with %s: regex, and %s; leave it out, or want %[1]s: regex", takenKey(in), takenBy(in))
+			src.bad(join(at, k.key), "only with %s: regex, and %s; leave it out, or set %[1]s: regex", takenKey(in), takenBy(in))
 		}
 	}
 }

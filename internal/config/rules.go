@@ -44,7 +44,7 @@ func (l *loader) rules(in *Input, src *source, at string) {
 	}
 	mayHash := func(r rules.Redaction) bool { return r.With == rules.Hash || r.With == "" } // what is missing may be hash
 	if in.RedactKeyFile != "" && !src.wrong[join(at, "redact")] && !slices.ContainsFunc(in.Redact, mayHash) {
-		src.bad(join(at, "redact_key_file"), "no rule of redact uses it; leave it out, or want one with: hash")
+		src.bad(join(at, "redact_key_file"), "no rule of redact uses it; leave it out, or write a rule with: hash")
 	}
 	for i := range in.Redact {
 		if with := fmt.Sprintf("%s[%d].with", join(at, "redact"), i); !src.given(with) && !src.wrong[with] {

@@ -111,7 +111,7 @@ func (c Config) unused() (errs []error) {
 		if others := k.methods[:len(k.methods)-1]; len(others) > 0 {
 			list = strings.Join(others, ", ") + " or " + list
 		}
-		errs = append(errs, units.Bad(k.key, "method %s does not use it; leave it out, or want method: %s", c.Method, list))
+		errs = append(errs, units.Bad(k.key, "method %s does not use it; leave it out, or set method: %s", c.Method, list))
 	}
 	return errs
 }
