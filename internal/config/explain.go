@@ -183,9 +183,9 @@ func (k *key) typeWords() string {
 	case k.typ == reflect.TypeFor[sender.Concurrency]():
 		return "auto, or a whole number"
 	case k.allowed != nil && k.typ.Kind() == reflect.Slice:
-		return "words of a list, or one"
+		return "one of the allowed words, or a list of them"
 	case k.allowed != nil:
-		return "a word of a list"
+		return "one of the allowed words"
 	}
 	switch k.typ.Kind() {
 	case reflect.Bool:

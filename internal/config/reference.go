@@ -46,7 +46,8 @@ func (t Topic) row() string {
 	switch {
 	case len(t.Keys) > 0:
 	case t.Allowed != nil:
-		more = append(more, "One of "+inCode(strings.Join(t.Allowed, "`, `"))+".")
+		several, _ := strings.CutPrefix(t.Type, "one of the allowed words")
+		more = append(more, "One of "+inCode(strings.Join(t.Allowed, "`, `"))+several+".")
 	default:
 		more = append(more, strings.ToUpper(t.Type[:1])+t.Type[1:]+".")
 	}

@@ -64,7 +64,7 @@ func TestConfigExplain(t *testing.T) {
 		  Where files are begun that exist when the input is first seen. Later files are read from their
 		  beginning in any case.
 
-		  type     a word of a list
+		  type     one of the allowed words
 		  allowed  beginning, end
 		  default  beginning
 		  stands   inputs[].start_at, in an input
