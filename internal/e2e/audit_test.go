@@ -86,7 +86,8 @@ func TestAuditForAPerson(t *testing.T) {
 		t.Errorf("--since is not asked: %+v", r)
 	}
 	s.show(64, "audit", "--config", s.path("agent.yaml"), "--since", "soon")
-	s.show(1, "audit", "--state-dir", s.path("nowhere"))
+	_, words := s.show(1, "audit", "--state-dir", s.path("nowhere"))
+	s.is(words, "stat DIR/nowhere: no such file or directory; name another folder with --state-dir")
 }
 
 // TestAuditOfAKill: what is under way is no trouble, what was under way at a kill is named

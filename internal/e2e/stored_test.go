@@ -277,7 +277,7 @@ func TestStoredNowhere(t *testing.T) {
 		if !strings.HasPrefix(words, "stat DIR/state: no such file or directory; is it another state_dir") {
 			t.Errorf("%s: %s", what, words)
 		}
-		if _, words = s.show(1, what, "ls", "--dir", s.path("nowhere")); !strings.Contains(words, "DIR/nowhere: no such file") {
+		if _, words = s.show(1, what, "ls", "--dir", s.path("nowhere")); words != "stat DIR/nowhere: no such file or directory; name another folder with --dir" {
 			t.Errorf("%s: %s", what, words)
 		}
 		s.write("other/logs/x", "x")

@@ -62,11 +62,16 @@ func Usagef(format string, args ...any) error {
 // Reading returns err, an error of reading the state of the agent on disk, with exit code 1 and,
 // for a missing folder or permission, with what to do. nil and an error that has an exit code stay as
 // they are.
-func Reading(err error) error {
+func Reading(err error) error { return ReadingFrom("", err) }
+
+// ReadingFrom is Reading from a folder that the flag names, such as --dir; "": the configuration does.
+func ReadingFrom(flag string, err error) error {
 	var ended *Error
 	switch {
 	case err == nil, errors.As(err, &ended):
 		return err
+	case errors.Is(err, fs.ErrNotExist) && flag != "":
+		err = fmt.Errorf("%w; name another folder with %s", err, flag)
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("%w; is it another state_dir, or is $STATE_DIRECTORY set for the agent? Name its configuration with --config, or set the variable here too", err)
 	case errors.Is(err, fs.ErrPermission):

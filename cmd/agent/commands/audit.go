@@ -146,15 +146,16 @@ func (a *auditing) options(ctx context.Context) (o audit.Options, err error) {
 		}
 		o.Since = time.Now().Add(-d.D())
 	}
+	named := "--state-dir" // by which the folder is named
 	if o.State, o.Spool = a.dir, filepath.Join(a.dir, "spool"); a.dir == "" {
 		cfg, err := loadService(a.config)
 		if err != nil {
 			return o, exit.With(exit.Config, fmt.Errorf("%w\nwithout a configuration: name the state_dir of the agent with --state-dir", err))
 		}
-		a.cfg, o.State, o.Spool = cfg, cfg.StateDir, cfg.Spool.Dir
+		named, a.cfg, o.State, o.Spool = "", cfg, cfg.StateDir, cfg.Spool.Dir
 		o.Drops = cfg.Spool.WhenFull == "drop_oldest" || cfg.Spool.MaxAge > 0
 	}
-	if err := isFolder(o.State); err != nil {
+	if err := isFolder(o.State, named); err != nil {
 		return o, err
 	}
 	o.Spool = spoolFolder(ctx, o.State, o.Spool)

@@ -106,16 +106,17 @@ func (k *kept) load() (*config.Config, error) {
 		return nil, exit.With(exit.Config, fmt.Errorf("%w%s", err, k.hint))
 	}
 	k.cfg = cfg
-	return cfg, isFolder(cfg.StateDir)
+	return cfg, isFolder(cfg.StateDir, "")
 }
 
-// isFolder returns an error with an exit code if there is no folder at path.
-func isFolder(path string) error {
+// isFolder returns an error with an exit code if there is no folder at path, which the flag names; "":
+// the configuration does.
+func isFolder(path, flag string) error {
 	st, err := os.Stat(path)
 	if err == nil && !st.IsDir() {
 		return exit.With(exit.Failed, fmt.Errorf("%q is not a folder", path))
 	}
-	return exit.Reading(err)
+	return exit.ReadingFrom(flag, err)
 }
 
 // fileNames are the names of the files that the agent keeps in a folder.
@@ -135,7 +136,7 @@ func (k *kept) isThat(dir string) error {
 	switch {
 	case len(entries) == 0 || slices.ContainsFunc(entries, is):
 		return nil
-	case isFolder(filepath.Join(dir, k.what)) == nil:
+	case isFolder(filepath.Join(dir, k.what), "") == nil:
 		return exit.With(exit.Failed, fmt.Errorf("%q is a state_dir: give its folder, --dir %s", dir, config.Quoted(filepath.Join(dir, k.what))))
 	}
 	return exit.With(exit.Failed, fmt.Errorf("%q is no %s of an agent: it has none of its files; name another folder with --dir", dir, k.what))
@@ -146,7 +147,7 @@ func (k *kept) isThat(dir string) error {
 // only when needed; then state_dir has to exist. Its errors have exit codes.
 func (k *kept) folder(where func(*config.Config) string) (string, error) {
 	if k.dir != "" {
-		return k.dir, cmp.Or(isFolder(k.dir), k.isThat(k.dir))
+		return k.dir, cmp.Or(isFolder(k.dir, "--dir"), k.isThat(k.dir))
 	}
 	cfg, err := k.load()
 	if err != nil {
