@@ -121,7 +121,7 @@ func (a *Shell) statements(args []string) ([]script.Statement, error) {
 		all = script.Split(text)
 	}
 	if len(all) == 0 {
-		return nil, exit.Usagef("the text is empty")
+		return nil, exit.Usagef("the text is empty; give one as an argument, in a file with -f, or by stdin")
 	}
 	if len(all) > 1 && a.Paper.isPicture() {
 		return nil, exit.Usagef("a picture is of one query, and the text has %d", len(all))

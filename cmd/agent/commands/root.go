@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"strings"
@@ -20,7 +21,8 @@ import (
 )
 
 // Execute runs one command line, prints its error to stderr and returns the exit code: that of an
-// exit.Error, or exit.Usage for any other error.
+// exit.Error, exit.Failed for a file that could not be read or written, or exit.Usage for any other
+// error.
 func Execute(args []string) int {
 	root := Root()
 	root.InitDefaultHelpCmd()
@@ -42,6 +44,8 @@ func Execute(args []string) int {
 	} else if isAs {
 		code = ended.Code
 		err = ended.Err
+	} else if _, onFile := errors.AsType[*fs.PathError](err); onFile { // such as completion, which is cobra's, on a full disk
+		code = exit.Failed
 	} else { // an error without an exit code is cobra's: the command line is wrong
 		err = fmt.Errorf("%w; for help: %s --help", plainUsage(cmd, err), cmd.CommandPath())
 	}

@@ -67,3 +67,38 @@ func TestUsage(t *testing.T) {
 	f("--schema, the file of the schema: open /none/s.json: no such file", "emulator", "--schema", "/none/s.json")
 	f("want one text, and got 3 arguments; put it in single quotes", "query", "T", "|", "count")
 }
+
+// TestFullDisk: what cannot be printed is an error of the run, not of the command line, also for the
+// commands of cobra. Not parallel: it takes stdout and stderr.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	f := func(args ...string) {
+		t.Helper()
+		words, err := os.Create(t.TempDir() + "/stderr")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer words.Close()
+		stdout, stderr := os.Stdout, os.Stderr
+		os.Stdout, os.Stderr = full, words
+		code := Execute(args)
+		os.Stdout, os.Stderr = stdout, stderr
+		said, err := os.ReadFile(words.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code != exit.Failed || string(said) != "write /dev/full: no space left on device\n" {
+			t.Errorf("%q: %d, %s", args, code, said)
+		}
+	}
+	f("version")
+	f("config", "reference")
+	f("completion", "bash")
+	f("completion", "fish")
+	f("completion", "zsh")
+	f("completion", "powershell")
+}
