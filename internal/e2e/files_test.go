@@ -239,6 +239,39 @@ func TestPinned(t *testing.T) {
 	s.wantRows("T", append(append(first[:read], second...), third...))
 }
 
+// TestStatusBesideAnotherAddress: status --config finds the agent also where it does not answer at
+// telemetry.listen of its configuration: the key was changed and the agent not restarted, or another
+// agent had the address first.
+func TestStatusBesideAnotherAddress(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, emulator.Options{})
+	s.write("logs/a.log", "one\n")
+	s.write("agent.yaml", open+oneText)
+	p := s.launch("run", "--config", "agent.yaml")
+	address := p.await(1, "telemetry endpoint is listening").text("address")
+	own := strings.Replace(open, "DIR}/state", "DIR}/own", 1) + oneText
+	s.write("own.yaml", strings.Replace(own, "127.0.0.1:0", address, 1))
+	second := s.launch("run", "--config", "own.yaml")
+	second.await(1, "telemetry endpoint disabled, the agent continues without it")
+	s.awaitRows("Text", 2)
+	out, _ := s.show(0, "status", "--config", "own.yaml", "--json")
+	if !strings.Contains(out, "DIR/own.yaml") {
+		t.Errorf("status of the agent without an endpoint:\n%s", out)
+	}
+	s.write("own.yaml", strings.Replace(own, "127.0.0.1:0", "127.0.0.1:1", 1))
+	second.signal(syscall.SIGHUP)
+	second.await(1, "configuration reloaded, except for keys that need a restart")
+	out, _ = s.show(1, "status", "--config", "own.yaml")
+	if !strings.Contains(out, "in force after a restart of the agent: telemetry.listen") {
+		t.Errorf("status of the agent that was not restarted:\n%s", out)
+	}
+	second.stop()
+	if _, words := s.show(exit.Unreachable, "status", "--config", "own.yaml"); !strings.Contains(words, "connection refused; is it running") {
+		t.Errorf("status of no agent: %s", words)
+	}
+	p.stop()
+}
+
 // TestStatusOfAnother: status --config is not answered by an agent with another configuration that has
 // the address, however the path of either was written.
 func TestStatusOfAnother(t *testing.T) {

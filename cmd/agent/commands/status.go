@@ -66,7 +66,7 @@ type watched struct {
 // --config is given.
 func (w *watched) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration, or the socket in its state_dir where that is off)")
+	f.StringVar(&w.addr, "address", "", "`host:port` of the agent (default: telemetry.listen of the configuration, or the socket in its state_dir where nothing answers there)")
 	f.StringVar(&w.path, "config", config.DefaultPath, "the configuration `file`, also for the token and TLS with --address")
 	f.StringVar(&w.dir, "state-dir", "", "the state_dir of the agent, a `folder`: asks over the socket in it, as root or as the agent's user")
 	cmd.MarkFlagsMutuallyExclusive("address", "state-dir")
@@ -75,14 +75,17 @@ func (w *watched) flags(cmd *cobra.Command) {
 
 // fetch asks the agent that the flags name for its status: over its socket with --state-dir or if
 // the configuration switches telemetry.listen off, otherwise over HTTP at --address, with the token
-// and TLS of the configuration if that is given too, or at telemetry.listen. If --config was given and the agent that answers runs with another file, that is
-// an error. Its errors have exit codes.
+// and TLS of the configuration if that is given too, or at telemetry.listen. If the agent of the
+// configuration does not answer there, its socket is asked: it may run without an endpoint, or with the
+// address that it had before a reload. If --config was given and the agent that answers runs with
+// another file, that is an error. Its errors have exit codes.
 func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 	if w.dir != "" {
 		return overSocket(ctx, w.dir)
 	}
 	ask := telemetry.Config{Listen: w.addr}
 	var unread error // why the configuration does not say where the agent listens
+	state := ""      // the folder that has the socket of the agent, if the configuration names its address
 	if w.addr == "" || w.named {
 		cfg, err := loadService(w.path)
 		switch {
@@ -100,17 +103,23 @@ func (w *watched) fetch(ctx context.Context) (*telemetry.Status, error) {
 		case cfg.Telemetry.Listen == "":
 			return overSocket(ctx, cfg.StateDir)
 		default:
-			ask = cfg.Telemetry
+			ask, state = cfg.Telemetry, cfg.StateDir
 		}
 	}
 	s, err := telemetry.Fetch(ctx, ask)
+	isOther := func(s *telemetry.Status) bool { return w.addr == "" && w.named && w.other(s.Config.File) }
+	if state != "" && !errors.Is(err, telemetry.ErrToken) && (err != nil || isOther(s)) {
+		if own, err := telemetry.FetchStatus(ctx, state); err == nil && !isOther(own) {
+			return own, nil
+		}
+	}
 	if err != nil && unread != nil && (w.named || exists(w.path)) {
 		return nil, exit.With(exit.Unreachable, fmt.Errorf("%w; it was asked there, the default, since the configuration does not say where:\n%w", err, unread))
 	}
 	if err != nil {
 		return nil, w.unanswered(err, ask.Listen)
 	}
-	if w.addr == "" && w.named && w.other(s.Config.File) {
+	if isOther(s) {
 		return nil, exit.With(exit.Failed, fmt.Errorf("the agent at %s runs with %s; name the state_dir of the one you mean with --state-dir, or its --address",
 			ask.Listen, telemetry.Printable(s.Config.File)))
 	}
