@@ -18,7 +18,8 @@ func previewCommand() *cobra.Command {
 		Short: "Print the next request an input would make, sending nothing",
 		Long: "Print the next request an input would make with run --once from what its files hold now, behind what the\n" +
 			"agent has dealt with already: its headers, with the token masked, and the beginning of its body before gzip.\n" +
-			"Nothing is sent or written, and a running agent is not disturbed.\n\n" +
+			"Nothing is sent or written, and a running agent is not disturbed. Where there is nothing to send, the exit\n" +
+			"code is 1, and the reason is printed.\n\n" +
 			"With --before-after: what the input makes of the records of one file from its beginning, sent before or not:\n" +
 			"how the first ones are and how they are sent, or which rule leaves them out; behind them the first of each\n" +
 			"other fate; and counts of the whole file.",
