@@ -261,7 +261,7 @@ func TestTapEnds(t *testing.T) {
 	p.await(1, "agent is running")
 	killed := s.tap("T")
 	p.signal(syscall.SIGKILL)
-	if words := killed.want(exit.Failed).log.text(); !strings.Contains(words, "gone without a word") {
+	if words := killed.want(exit.Failed).log.text(); !strings.Contains(words, "ended without closing the tap") {
 		t.Errorf("after a kill it says %q", words)
 	}
 	p.code()

@@ -95,7 +95,7 @@ func (t *tap) copy(r *telemetry.TapReader) error {
 		line, raw, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-			return exit.With(exit.Failed, errors.New("the agent has gone without a word"))
+			return exit.With(exit.Failed, errors.New("the agent ended without closing the tap: it was killed, or crashed"))
 		case err != nil:
 			return err
 		case line.Input == "":
