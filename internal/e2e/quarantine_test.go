@@ -117,7 +117,7 @@ func TestFullQuarantineBlocks(t *testing.T) {
 	s.write("logs/b.json", joined(jsonRecords(0, 50)))
 	p := s.run(open + "quarantine: {max_size: 16KiB}\n" + twoInputs)
 	e := p.await(1, quarantineFails)
-	if !strings.Contains(e.text("err"), "quarantine is full: quarantine.max_size is 16KiB") || !strings.Contains(e.text("fix"), "remove its oldest files") {
+	if !strings.Contains(e.text("err"), "quarantine is full: quarantine.max_size is 16KiB") || !strings.Contains(e.text("fix"), "kusto-agent quarantine rm") {
 		t.Errorf("says %v", e)
 	}
 	s.awaitRows("Bad", 10) // what stands before the bad ones

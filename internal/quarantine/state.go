@@ -73,7 +73,7 @@ func (s *Store) tellTrouble(err error) {
 func Fix(err error) string {
 	switch {
 	case errors.Is(err, ErrFull):
-		return "look at it with: kusto-agent quarantine ls; then remove its oldest files, or raise quarantine.max_size"
+		return "look at it with kusto-agent quarantine ls, then give records up with kusto-agent quarantine rm, or raise quarantine.max_size"
 	case errors.Is(err, fs.ErrPermission):
 		return durable.Fix(err, "state_dir/quarantine")
 	}

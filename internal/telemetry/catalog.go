@@ -183,7 +183,7 @@ var catalog = []*metric{
 		panel{rowHealth, "Health", "bool"}, []alert{
 			{"KustoAgentQuarantineUnhealthy", "M == 0", "5m", critical,
 				"Quarantine is full or its disk fails: files are paused at their first invalid record.",
-				"Look at the records with kusto-agent quarantine ls, then remove the oldest files of the folder, or raise quarantine.max_size."}}},
+				"Look at the records with kusto-agent quarantine ls, then give some up with kusto-agent quarantine rm, or raise quarantine.max_size."}}},
 	{"quarantine_dropped_records_total", counter, nil, "Records removed from quarantine to free space, with quarantine.when_full: drop_oldest.", "",
 		panel{rowBuffers, "Records removed from quarantine", perSecond}, []alert{
 			{"KustoAgentQuarantineDropped", grows, "", critical,
