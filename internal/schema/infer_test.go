@@ -179,6 +179,13 @@ func TestLook(t *testing.T) {
 		}
 	}
 	f("{JSON   false }", "a.log", "{\"a\":1}\n{\"b\":2}\n{\"c\":")
+	f("{JSON   false }", "a.json", "{\"a\":1}\nnot json\n{\"b\":2}\n{\"c\":3}\n")
+	f("{JSON   false }", "a.log", "started\n"+strings.Repeat("{\"a\":1}\n", 9))
+	f("{TXT   false }", "a.log", "started\n"+strings.Repeat("{\"a\":1}\n", 8))
+	f("{MultiJSON   false }", "a.json", "{\"a\":\n[1,\n2]}\n{\"a\":1}\n")
+	f("{MultiJSON   false }", "a.json", "[\n{\"a\":1}\n]\n{\"a\":1}\n{\"a\":1}\n{\"a\":1}\n")
+	f("{JSON docker  false }", "x-json.log", strings.Repeat(`{"log":"a\n","stream":"stdout","time":"2026-03-01T12:00:00Z"}`+"\n", 9)+"{\"log\":\"to\n")
+	f("{JSON cri  false }", "0.log", strings.Repeat("2026-03-01T12:00:00.5Z stdout F a\n", 9)+"2026-03-01T12:\n")
 	f("{JSON   false }", "a.json.gz", "")
 	f("{JSON   false utf-16le}", "a.json", "\xff\xfe{\x00}\x00\n\x00")
 	f("{MultiJSON   false }", "a.json", "[{\"a\":\n1}]")

@@ -44,13 +44,13 @@ func Look(name string, text []byte) Guess {
 		g.Format = byName
 	case spec.Delimiter != 0:
 		g.Format = byName
-	case every(lines, isDocker):
+	case share(9, lines, isDocker):
 		g.Format, g.Parse, g.Inner = record.JSON, "docker", within(format.ParseDocker, lines)
-	case every(lines, criLine.MatchString):
+	case share(9, lines, criLine.MatchString):
 		g.Format, g.Parse, g.Inner = record.JSON, "cri", within(format.ParseCRI, lines)
-	case every(lines, isObject):
+	case share(9, lines, isObject), beginsWith('{', text) && share(6, lines, isObject):
 		g.Format = record.JSON
-	case beginsWithObjects(text):
+	case beginsWith('{', text), beginsWith('[', text):
 		g.Format = record.MultiJSON
 	case parsed(lines) != "":
 		g.Format, g.Parse = record.JSON, parsed(lines)
@@ -109,9 +109,16 @@ func wholeLines(text []byte) (lines []string) {
 	return lines
 }
 
-// every reports whether is is true for all lines.
-func every(lines []string, is func(string) bool) bool {
-	return !slices.ContainsFunc(lines, func(line string) bool { return !is(line) })
+// share reports whether is is true for at least this many tenths of the lines. A log can have a torn
+// line, or one of another program.
+func share(tenths int, lines []string, is func(string) bool) bool {
+	n := 0
+	for _, line := range lines {
+		if is(line) {
+			n++
+		}
+	}
+	return 10*n >= tenths*len(lines)
 }
 
 func isObject(line string) bool {
@@ -126,12 +133,12 @@ func isDocker(line string) bool {
 
 var criLine = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* (?:stdout|stderr) [FP](?::\S*)? `)
 
-// beginsWithObjects reports whether a text begins with a JSON object, or with an array whose first
-// element is an object. The object may go on beyond the text.
-func beginsWithObjects(text []byte) bool {
+// beginsWith reports whether a text begins with a JSON object, for '{', or with an array whose first
+// element is an object, for '['. The object may go on beyond the text.
+func beginsWith(bracket json.Delim, text []byte) bool {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	t, err := dec.Token()
-	if err != nil {
+	if err != nil || t != bracket {
 		return false
 	}
 	if t == json.Delim('[') {

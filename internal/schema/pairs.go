@@ -107,7 +107,7 @@ func expressionOf(keys, lines []string, timed bool) *Expression {
 // alwaysQuoted reports whether the value of the key with index i (from 0) begins with a double
 // quote in all lines that have so many keys.
 func alwaysQuoted(lines []string, i int) bool {
-	return every(lines, func(line string) bool {
+	return share(10, lines, func(line string) bool {
 		at := pairKey.FindAllStringIndex(line, i+1)
 		return len(at) <= i || strings.HasPrefix(line[at[i][1]:], `"`)
 	})

@@ -21,13 +21,7 @@ func parsed(lines []string) string {
 			return how.String()
 		}
 	}
-	pairs := 0
-	for _, line := range lines {
-		if isLogfmt(line) {
-			pairs++
-		}
-	}
-	if 10*pairs >= 9*len(lines) {
+	if share(9, lines, isLogfmt) {
 		return format.ParseLogfmt.String()
 	}
 	return ""
