@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/config"
+	"kusto-agent/internal/exit"
 	"kusto-agent/internal/kusto/credential"
 	"kusto-agent/internal/kusto/wire"
 )
@@ -136,6 +138,26 @@ func TestStopped(t *testing.T) {
 	found, err := Run(ctx, Options{Path: path, Env: os.LookupEnv})
 	if err == nil || len(found) == 0 {
 		t.Errorf("%v, %v", found, err)
+	}
+}
+
+// TestSecretOfAClusterOutOfReach: a secret that cannot be one is found also where the cluster does not
+// answer and no token is asked for by it.
+func TestSecretOfAClusterOutOfReach(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "agent.yaml")
+	for name, text := range map[string]string{"empty": "", "agent.yaml": "cluster: http://127.0.0.1:1\ndatabase: D\nauth: {tenant: t, client_id: c, client_secret_file: ./empty}\n" +
+		"inputs: [{paths: [/nowhere/*.csv], table: T}]\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Run(t.Context(), Options{Path: path, Env: func(string) (string, bool) { return "", false }})
+	if err != nil || ExitCode(found) != exit.Unreachable {
+		t.Errorf("%v, exit code %d", err, ExitCode(found))
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(found), func(f Finding) bool { return f.ID != "token" || !strings.Contains(f.What, "holds 0 bytes") })); n != 1 {
+		t.Errorf("%d findings of the secret in %+v", n, found)
 	}
 }
 

@@ -128,15 +128,12 @@ func (r *run) clock(c *cluster, w wire.Way) {
 }
 
 // identity gets a token for each cluster that has a client, and adds a finding with the identity or
-// the failure. Offline it only reads the files of the secrets. After a failure c.closed notes the
-// reason for later steps.
+// the failure. Offline, and where no secret is needed yet because the cluster does not answer, it only
+// reads the files of the secrets. After a failure c.closed notes the reason for later steps.
 func (r *run) identity(ctx context.Context) {
 	r.each(func(c *cluster) {
-		if r.Offline {
+		if r.Offline || c.conn == nil {
 			r.secrets(c)
-			return
-		}
-		if c.conn == nil {
 			return
 		}
 		if c.Auth.Method == "none" {
@@ -154,6 +151,9 @@ func (r *run) identity(ctx context.Context) {
 			f.Fix = c.credentialFix(credentialStore, f.Fix, r.Path)
 		}
 		r.add(f)
+		if f.Exit == exit.Unreachable {
+			r.secrets(c)
+		}
 	})
 }
 
