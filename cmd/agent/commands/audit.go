@@ -43,7 +43,8 @@ func auditCommand() *cobra.Command {
 	f.StringArrayVar(&a.inputs, "input", nil, "only files of this `input`; may be given more than once")
 	f.BoolVar(&a.json, "json", false, "print one JSON document, with every range")
 	f.BoolVar(&a.table, "against-table", false, "ask the tables too, as the agent's identity, for each record that was accepted")
-	f.StringToStringVar(&a.columns, "column", nil, "with --against-table, the column of a stamp, as in offset=RecordOffset; stamps are file, generation and offset")
+	f.StringToStringVar(&a.columns, "column", nil, "with --against-table, the column that a stamp is in, as `stamp=column`, such as offset=RecordOffset; stamps are file, generation and offset; may be repeated")
+	f.Lookup("column").DefValue = "" // or the help says: default []
 	f.BoolVar(&a.repair, "repair", false, "with --against-table, send again what is missing there and still in its file; shown first, and asked for on a terminal")
 	f.BoolVar(&a.yes, "yes", false, "with --repair, send without asking")
 	durationVar(f, &a.settled, "settled", time.Minute, "with --repair, the `time` after which a table is sure to show what it accepted; what is newer is left alone")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"kusto-agent/internal/exit"
 )
 
@@ -101,4 +103,22 @@ func TestFullDisk(t *testing.T) {
 	f("completion", "fish")
 	f("completion", "zsh")
 	f("completion", "powershell")
+}
+
+// TestHelpNamesValues: the help calls no value by its type in Go.
+func TestHelpNamesValues(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.LocalFlags().FlagUsages()) {
+			for _, typed := range []string{" stringTo", " stringArray ", " strings ", "(default [])"} {
+				if strings.Contains(line, typed) {
+					t.Errorf("%s: %s", cmd.CommandPath(), line)
+				}
+			}
+		}
+		for _, c := range cmd.Commands() {
+			walk(c)
+		}
+	}
+	walk(Root())
 }
