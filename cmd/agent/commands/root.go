@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kusto-agent/internal/console"
 	"kusto-agent/internal/exit"
@@ -30,6 +31,9 @@ func Execute(args []string) int {
 		if c.Name() == "help" { // that of cobra succeeds where it knows no such command
 			c.Run, c.RunE = nil, helpFor
 		}
+	}
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+		unmark(root)
 	}
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
@@ -53,6 +57,15 @@ func Execute(args []string) int {
 		fmt.Fprintln(os.Stderr, exit.Words(err))
 	}
 	return code
+}
+
+// unmark takes the backquotes, which mark the word for a value in the help, out of what is said of the
+// flags of cmd and of the commands below it: a shell shows it as it is.
+func unmark(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
+	for _, c := range cmd.Commands() {
+		unmark(c)
+	}
 }
 
 // Root returns kusto-agent with all its commands.

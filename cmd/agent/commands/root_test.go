@@ -122,3 +122,24 @@ func TestHelpNamesValues(t *testing.T) {
 	}
 	walk(Root())
 }
+
+// TestCompletionsArePlain: what a shell shows beside a flag has no marks of the help. Not parallel: it
+// takes stdout and stderr.
+func TestCompletionsArePlain(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr := os.Stdout, os.Stderr
+	os.Stdout, os.Stderr = w, w
+	code := Execute([]string{"__complete", "audit", "--st"})
+	os.Stdout, os.Stderr = stdout, stderr
+	w.Close()
+	said, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := "--state-dir\tthe state_dir of the agent, a folder; no configuration is read then\n"; code != 0 || !strings.HasPrefix(string(said), line) {
+		t.Errorf("%d, %s; want %s", code, said, line)
+	}
+}
