@@ -98,7 +98,7 @@ func (l *loader) auth(a credential.Config, at, cluster string) credential.Config
 	if l.main.wrong[join(at, "method")] {
 		known.Method = "" // which one was meant is not known, nor what it needs
 	}
-	if a.Method == "none" && !wire.IsLocal(cluster) {
+	if a.Method == "none" && cluster != "" && !wire.IsLocal(cluster) { // a URL that is missing or of no value was reported
 		l.main.bad(join(at, "method"), "none is for a cluster on this machine (localhost, 127.0.0.1); want a way to sign in, such as client_secret")
 	}
 	if a.Method == "client_secret" && known.ClientSecret+a.ClientSecretFile == "" && l.main.emptied(join(at, "client_secret")) != nil {
