@@ -141,7 +141,7 @@ func (l *loader) format(in *Input, src *source, at string) record.Format {
 	if src.given(at) {
 		f, ok := format.Lookup(string(in.Format))
 		if !ok {
-			src.bad(at, "%q is no format; want %s", shortened(string(in.Format)), orList(formatNames()))
+			src.bad(at, "%q is not a format; want %s", shortened(string(in.Format)), orList(formatNames()))
 		} else if parses(in) && f != record.JSON {
 			src.bad(at, "%s, and parse: %s makes JSON of every line; leave format out, or set JSON", f, in.Parse)
 		}

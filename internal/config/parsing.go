@@ -29,7 +29,7 @@ func (l *loader) parsing(in *Input, src *source, at string) {
 	}
 	l.takenApart(in, src, at)
 	if spec, _ := format.Of(in.Format); spec.Ends == format.InBlocks && in.Encoding != "utf-8" {
-		src.bad(join(at, "encoding"), "format %s is no text; leave it out", in.Format)
+		src.bad(join(at, "encoding"), "format %s is not text; leave it out", in.Format)
 	}
 }
 
@@ -51,7 +51,7 @@ func (l *loader) multiline(m *tail.Multiline, src *source, at string) {
 	case errors.As(err, &bad):
 		src.badWithin(join(at, "start"), m.Start, faultIn(m.Start, bad), notRegular(m.Start, bad))
 	case m.Start == "" && m.Preset != "":
-		src.bad(join(at, "preset"), "%q is no preset; want %s", shortened(m.Preset), orList(format.Presets()))
+		src.bad(join(at, "preset"), "%q is not a preset; want %s", shortened(m.Preset), orList(format.Presets()))
 	default:
 		src.bad(at, "%v", err)
 	}

@@ -96,7 +96,7 @@ func refuseEmpty(src *source, at string) {
 		}
 		switch {
 		case key == "column" && p.written == "0":
-			src.bad(join(at, key), "0 is no column; the first is 1")
+			src.bad(join(at, key), "0 is not a column; the first is 1")
 		case key == "preset" && !src.given(join(at, key)+"[0]"):
 			src.bad(join(at, key), "empty; want what is looked for, such as [email, card], or leave it out")
 		case key == "in" && !src.given(join(at, key)+"[0]"):

@@ -99,13 +99,13 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.String:
 		if w.tag == "!!bool" && !w.quoted && !w.expanded {
-			d.src.bad(path, "%s is a truth value; want text, in quotes if it is meant as such", w.quote(path))
+			d.src.bad(path, "%s is a boolean value; put it in quotes if the text is meant", w.quote(path))
 			return
 		}
 		v.SetString(w.text)
 	case reflect.Bool:
 		if w.text != "true" && w.text != "false" || w.quoted && !w.expanded {
-			d.src.bad(path, "%s is no truth value; want true or false, without quotes", w.quote(path))
+			d.src.bad(path, "%s is text; want true or false, without quotes", w.quote(path))
 			return
 		}
 		v.SetBool(w.text == "true")
@@ -116,7 +116,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 			return
 		}
 		if err != nil || w.quoted && !w.expanded {
-			d.src.bad(path, "%s is no whole number; want one such as 8, without quotes", w.quote(path))
+			d.src.bad(path, "%s is not a whole number; want one such as 8, without quotes", w.quote(path))
 			return
 		}
 		v.SetInt(int64(i))
@@ -133,7 +133,7 @@ func (d *decoder) text(n *yaml.Node, v encoding.TextUnmarshaler, path string) {
 		return
 	}
 	if _, counts := v.(*sender.Concurrency); counts && w.quoted && !w.expanded && w.text != "auto" {
-		d.src.bad(path, "%s is no whole number; want one such as 8, without quotes, or auto", w.quote(path))
+		d.src.bad(path, "%s is not a whole number; want one such as 8, without quotes, or auto", w.quote(path))
 		return
 	}
 	if err := v.UnmarshalText([]byte(w.text)); err != nil {

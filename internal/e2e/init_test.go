@@ -66,14 +66,14 @@ func TestInitFlags(t *testing.T) {
 		return out
 	}
 	f(64, "missing: --cluster, --database, --path, --format, --table")
-	f(64, `--format: "xml" is no format; want one of CSV`, "--cluster", s.url, "--database", "D", "--path", "/x", "--format", "xml")
+	f(64, `--format: "xml" is not a format; want one of CSV`, "--cluster", s.url, "--database", "D", "--path", "/x", "--format", "xml")
 	f(64, "--database: database", "--cluster", s.url, "--database", "a/b")
 	f(64, "--cluster: ", "--cluster", "https://ingest-c.westeurope.kusto.windows.net")
 	f(64, "no such file", "nothing.json")
 	f(64, `--output "nodir/x.yaml": there is no folder "nodir"; make it, or name another file`, "--output", "nodir/x.yaml")
 	f(64, "is a folder; name a file in it as the sample, or give --path", s.dir)
 	all := []string{"--cluster", "https://c.westeurope.kusto.windows.net", "--database", "My logs", "--path", "/srv/app/*.json", "--tenant", "t", "--client-id", "true"}
-	f(64, `--auth: "magic" is no way to sign in; want one of auto, client_secret`, append(all, "--auth", "magic")...)
+	f(64, `--auth: "magic" is not a way to sign in; want one of auto, client_secret`, append(all, "--auth", "magic")...)
 	f(64, "--auth: none is for a cluster on this machine", append(all, "--auth", "none")...)
 	f(64, `--path: "/srv/[a" is no pattern of files`, append(all, "--path", "/srv/[a")...)
 	other := append(all, "--cluster", "https://adx.example.com")

@@ -48,7 +48,7 @@ func ZoneOf(name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return nil, fmt.Errorf("%q is no zone that is known here; want local, utc or a name such as Europe/Berlin", name)
+		return nil, fmt.Errorf("%q is not a zone that is known here; want local, utc or a name such as Europe/Berlin", name)
 	}
 	return zone, nil
 }
@@ -57,6 +57,10 @@ func ZoneOf(name string) (*time.Location, error) {
 // January 2006, 15:04:05 at -0700, written as the log writes it. zone is that of times written
 // without one. It fails if a time cannot be read back from this layout.
 func NewLayout(text string, zone *time.Location) (*Layout, error) {
+	what := "not a layout"
+	if text == "" {
+		what = "missing"
+	}
 	l, named := namedLayouts[text]
 	l.zone = zone
 	if !named {
@@ -72,7 +76,7 @@ func NewLayout(text string, zone *time.Location) (*Layout, error) {
 	for _, t := range []time.Time{time.Date(2023, 11, 28, 22, 39, 51, 0, time.UTC), time.Date(2020, 10, 13, 4, 58, 12, 0, time.UTC)} {
 		back, err := time.ParseInLocation(l.text, t.Format(l.text), time.UTC)
 		if err != nil || back.Month() != t.Month() || back.Day() != t.Day() || back.Hour() != t.Hour() || back.Minute() != t.Minute() {
-			return nil, fmt.Errorf("no layout; want 2 January 2006, 15:04:05 at -0700 as the log would write it, or %s", strings.Join(LayoutNames(), ", "))
+			return nil, fmt.Errorf(what+"; want 2 January 2006, 15:04:05 at -0700 as the log would write it, or %s", strings.Join(LayoutNames(), ", "))
 		}
 		l.noYear = back.Year() == 0
 	}

@@ -108,7 +108,7 @@ func NewPattern(expressions []string, types map[string]string, timeGroup string,
 		case unknown(name):
 			why = "no group of pattern has this name"
 		case !slices.Contains(valueTypes, typ):
-			why = strconv.Quote(typ) + " is no type; want string, long, real or bool"
+			why = strconv.Quote(typ) + " is not a type; want string, long, real or bool"
 		case name == timeGroup:
 			why = "it is the time, which is a string in RFC 3339; leave it out"
 		default:

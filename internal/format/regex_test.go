@@ -103,7 +103,7 @@ func TestPatternErrors(t *testing.T) {
 	f(1, "", "missing closing )", nil, "", `(?P<a>x)`, `(?P<b>`)
 	f(0, "", "no group has a name", nil, "", `(a)`)
 	f(-1, "b", "no group of pattern has this name", map[string]string{"b": "long"}, "", `(?P<a>x)`)
-	f(-1, "a", `"int" is no type`, map[string]string{"a": "int"}, "", `(?P<a>x)`)
+	f(-1, "a", `"int" is not a type`, map[string]string{"a": "int"}, "", `(?P<a>x)`)
 	f(-1, "b", "no group of pattern has this name", nil, "b", `(?P<a>x)`)
 	f(-1, "a", "it is the time", map[string]string{"a": "long"}, "a", `(?P<a>x)`)
 	if _, err := New(Options{Format: record.JSON, Parse: ParseRegex, MaxRecord: 100}); err == nil {

@@ -211,7 +211,7 @@ func (c *Answers) wayIn(method string) error {
 	host := strings.TrimPrefix(c.Cluster, "https://")
 	switch {
 	case !slices.Contains(credential.Methods, method):
-		return fmt.Errorf("%q is no way to sign in; want one of %s", method, strings.Join(credential.Methods, ", "))
+		return fmt.Errorf("%q is not a way to sign in; want one of %s", method, strings.Join(credential.Methods, ", "))
 	case method == "none" && host != c.Cluster && wire.CheckEndpoint("http://"+host, true) != nil:
 		// https and none: allowed only for a host to which plain HTTP would be, that is, this machine
 		return errors.New("none is for a cluster on this machine; want a way to sign in, such as client_secret")
@@ -228,5 +228,5 @@ func knownFormat(name string) error {
 	for _, s := range format.All() {
 		names = append(names, string(s.Format))
 	}
-	return fmt.Errorf("%q is no format; want one of %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("%q is not a format; want one of %s", name, strings.Join(names, ", "))
 }

@@ -30,7 +30,7 @@ func TestInitQuestions(t *testing.T) {
 	if err := c.complete(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Query URL of the cluster: ", "Format [JSON]: ", "Table [App]: ", "Mapping [App_json]: ", "How to sign in [client_secret]: ", "no way to sign in", "none is for a cluster on this machine", "File of the client secret [kusto-agent.client-secret]: "} {
+	for _, want := range []string{"Query URL of the cluster: ", "Format [JSON]: ", "Table [App]: ", "Mapping [App_json]: ", "How to sign in [client_secret]: ", "not a way to sign in", "none is for a cluster on this machine", "File of the client secret [kusto-agent.client-secret]: "} {
 		if !strings.Contains(asked.String(), want) {
 			t.Errorf("it does not ask %q: %s", want, asked.String())
 		}

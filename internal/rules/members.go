@@ -74,7 +74,7 @@ func newShape(c *Config, kind Kind) (s *shape, bad []error) {
 		to := c.Rename[member]
 		switch {
 		case to == "":
-			wrong("rename", whole, member, to, "no name; want that of the member as it is to be")
+			wrong("rename", whole, member, to, "missing; want the new name of the member")
 		case !utf8.ValidString(to):
 			wrong("rename", whole, member, to, "not UTF-8")
 		case slices.Contains(c.Remove, member):

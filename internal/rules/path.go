@@ -18,7 +18,7 @@ type path struct {
 	flat bool
 }
 
-const noPath = "no path of a member; want names with dots between them, such as http.path"
+const noPath = "not a path of a member; want names with dots between them, such as http.path"
 
 // isPath reports whether a text is names with dots between them.
 func isPath(text string) bool { return !slices.Contains(strings.Split(text, "."), "") }

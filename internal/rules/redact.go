@@ -79,7 +79,7 @@ func (s *Set) newRedaction(c *Redaction, kind Kind, header bool, i int) (r redac
 		} else if find := presets[word]; find != nil {
 			r.find, r.names = append(r.find, find), append(r.names, word)
 		} else {
-			wrong(fmt.Sprintf("preset[%d]", at), word, "%q is no preset; want some of %s", word, strings.Join(Presets(), ", "))
+			wrong(fmt.Sprintf("preset[%d]", at), word, "%q is not a preset; want some of %s", word, strings.Join(Presets(), ", "))
 		}
 	}
 	switch {

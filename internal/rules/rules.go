@@ -258,7 +258,7 @@ func (set *Set) newSample(c *Sample, kind Kind, header bool) (s *sample, bad []e
 	s = &sample{whole: c.By == ""}
 	rate, ok := number([]byte(c.Rate))
 	if !ok || rate <= 0 || rate >= 1 {
-		why := "no rate"
+		why := "not a rate"
 		if c.Rate == "" {
 			why = "missing"
 		}
@@ -339,7 +339,7 @@ func newName(list string, i int, given string, taken *[]string) (name string, ba
 	name = NameOf(list, i, given)
 	switch {
 	case !nameForm.MatchString(name):
-		bad = append(bad, &Error{list, i, "name", name, errors.New("no name of a rule; want up to 40 small letters, digits and _, such as health_checks")})
+		bad = append(bad, &Error{list, i, "name", name, errors.New("not a name of a rule; want up to 40 small letters, digits and _, such as health_checks")})
 	case slices.Contains(*taken, name):
 		bad = append(bad, &Error{list, i, "name", name, fmt.Errorf("%q is counted for something else already; want another name", name)})
 	}
@@ -369,9 +369,9 @@ func (s *Set) column(text string, header bool) (int, error) {
 	case err == nil && n > 0:
 		return n, nil
 	case err == nil:
-		return 0, fmt.Errorf("%d is no column; the first is 1", n)
+		return 0, fmt.Errorf("%d is not a column; the first is 1", n)
 	case !header:
-		return 0, errors.New("no number of a column; the first is 1, and for a name want header: skip, so that the files tell it")
+		return 0, errors.New("not the number of a column; the first is 1, and for a name want header: skip, so that the files tell it")
 	case !utf8.ValidString(text):
 		return 0, errors.New("not UTF-8")
 	}
@@ -411,7 +411,7 @@ func (s *Set) compile(c *Condition, kind Kind, header bool, list string, i int) 
 		}
 		v, ok := number([]byte(b.text))
 		if !ok {
-			wrong(b.key, b.text, "no number; want one such as 400")
+			wrong(b.key, b.text, "not a number; want one such as 400")
 		}
 		*b.to = &v
 	}

@@ -54,7 +54,7 @@ func checkListen(addr string) error {
 	}
 	_, port, err := net.SplitHostPort(addr)
 	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
-		return units.Bad("listen", "%q is no address to listen on; want host:port, or \"\" for off", addr)
+		return units.Bad("listen", "%q is not an address to listen on; want host:port, or \"\" for off", addr)
 	}
 	return nil
 }
