@@ -228,6 +228,12 @@ func (p *packed) isCopyOf(k *generation) bool {
 	return head.Len > fingerprint.HeadLens[len(fingerprint.HeadLens)-1] && slices.Contains(p.facts.Heads, head)
 }
 
+// isUnclear reports whether it may still turn out that a file holds what another one held. Of one that is compressed
+// twice it never does. The caller holds mu.
+func (p *packed) isUnclear() bool {
+	return (p.err != nil || p.state().IsPending()) && !errors.As(p.err, new(compressed.NestedError))
+}
+
 // why returns why a compressed file is not being read; empty: it is. The caller holds mu.
 func (p *packed) why() string {
 	switch {

@@ -114,7 +114,7 @@ func (d *discovery) tellLost(in *input) {
 		return
 	}
 	for _, p := range in.packed {
-		if p.state().IsPending() || p.err != nil {
+		if p.isUnclear() {
 			return
 		}
 	}
