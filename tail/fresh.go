@@ -14,6 +14,7 @@ func (d *discovery) takeNews() {
 	defer d.t.mu.Unlock()
 	news := &d.t.news
 	d.heard = heard{append(d.heard.fresh, news.fresh...), append(d.heard.renames, news.renames...)}
+	d.heard.renames = d.heard.renames[:min(len(d.heard.renames), atOnce)] // they wait for the end of a scan
 	news.heard = heard{}
 }
 

@@ -93,3 +93,27 @@ func TestWeigh(t *testing.T) {
 	f(0, 20000, 20000*bytesRemembered)
 	f(0, 0, 0)
 }
+
+// TestRenamesThatWait: of the renames that events tell of between two scans no more are kept than is said, also
+// where new names are looked at meanwhile.
+func TestRenamesThatWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	tailer := w.stepped()
+	tailer.scan()
+	renames := make([]finder.Event, atOnce)
+	for i := range renames {
+		renames[i] = finder.Event{What: finder.Renamed, From: w.path("a"), Path: w.path("b")}
+	}
+	for range 3 {
+		listener{tailer.Tailer}.Heard(renames)
+		tailer.find.meetFresh()
+	}
+	if n := len(tailer.find.heard.renames); n != atOnce {
+		t.Errorf("%d renames wait, want %d", n, atOnce)
+	}
+	tailer.scan()
+	if n := len(tailer.find.heard.renames); n != 0 {
+		t.Errorf("%d renames are left after a scan", n)
+	}
+}
