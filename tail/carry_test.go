@@ -19,6 +19,7 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -690,6 +691,32 @@ func TestMessageGoesOnAfterAStandstill(t *testing.T) {
 			w.expect("in", criMessage("stdout", "ab"))
 		})
 	}
+}
+
+// TestPackedBetween: a compressed file whose time is earlier than the last write to the file before holds nothing
+// that was written after that, also where the file system does not tell when it was made.
+func TestPackedBetween(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	tailer := w.stepped()
+	tailer.scan()
+	r, in := tailer.readerAt(w.path("a.log")), tailer.inputs()[0]
+	f := func(born, written int64, want bool) {
+		t.Helper()
+		st := inode.Status{Node: inode.Node{Ino: 1, Birth: born}, Mtime: r.shown.mtime + written}
+		in.packed[st.Node] = &packed{in: in, path: w.path("a.log.1.gz"), st: st}
+		defer delete(in.packed, st.Node)
+		tailer.mu.Lock()
+		defer tailer.mu.Unlock()
+		r.wake()
+		if is, _ := in.packedBetween(r, r); is != want {
+			t.Errorf("born at %d, written to %d ns after the file before: it may lie between: %v", born, written, is)
+		}
+	}
+	f(0, -1, false)
+	f(0, 1, true)
+	f(r.shown.mtime-2, -1, false)
+	f(r.shown.mtime+1, 1, true)
 }
 
 // TestOnceStoppedBeforeTheNextFile: a run --once that is stopped reads a deleted file to its end, also if

@@ -252,7 +252,7 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 		case keptTime(written, born):
 			return o.shown.mtime < written && written <= r.info.Birth
 		}
-		return born == 0 || o.shown.mtime < born
+		return o.shown.mtime < cmp.Or(born, written) // what it holds is no later than when it was made, nor than its own time
 	}
 	for _, p := range in.packed {
 		if !p.isCopyOf(p.of) && isOne(cmp.Or(p.first, p.path), p.st.Mtime, p.st.Birth) {
