@@ -49,8 +49,9 @@ func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, wanted []st
 			d.t.settle(c.k)
 		}
 	}
-	for _, k := range in.scan.gone {
-		if !slices.Contains(in.lost, k) {
+	was := in.lost
+	for _, k := range in.scan.gone { // each once
+		if !slices.Contains(was, k) {
 			in.lost = append(in.lost, k)
 		}
 	}
