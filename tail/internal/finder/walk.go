@@ -24,6 +24,7 @@ type Walk struct {
 
 	folders map[string][]Entry
 	kept    int  // entries in folders
+	look    bool // its folders are not to be watched
 	polled  bool // those at hand do without events
 }
 
@@ -51,7 +52,7 @@ func NewWalk() *Walk {
 // NewLook returns a walk whose folders are not to be watched.
 func NewLook() *Walk {
 	w := NewWalk()
-	w.polled = true
+	w.look, w.polled = true, true
 	return w
 }
 
@@ -59,7 +60,7 @@ func NewLook() *Walk {
 // is read when the first path in it is asked for.
 func (w *Walk) Match(s *Spec) iter.Seq[Sighting] {
 	return func(yield func(Sighting) bool) {
-		w.polled = !s.Heard
+		w.polled = w.look || !s.Heard
 		m := &matching{w: w, s: s, yield: yield}
 		if s.ways() > 1 {
 			m.seen = make(map[string]bool)
@@ -84,7 +85,7 @@ type matching struct {
 // folders anew. The caller owns the slice.
 func (w *Walk) Below(s *Spec, dir string) (found []Sighting) {
 	clear(w.folders)
-	w.kept, w.polled = 0, !s.Heard
+	w.kept, w.polled = 0, w.look || !s.Heard
 	return w.below(s, dir, nil)
 }
 

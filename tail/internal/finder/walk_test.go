@@ -86,3 +86,24 @@ func TestWalkOfMany(t *testing.T) {
 	f("**/x/**", 2)
 	f("**/{b}.log", 1) // itself, and what it means
 }
+
+// TestLookWatchesNothing: what is only looked for, by whatever patterns, costs no look at what is to be watched.
+func TestLookWatchesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "x"), 0o755))
+	must(t, os.Symlink(write(t, dir, "y/a.log"), filepath.Join(dir, "x/a.log")))
+	s := specOf(t, dir, "x/*.log")
+	f := func(w *Walk, want int) {
+		t.Helper()
+		found := slices.Collect(w.Match(s))
+		if n := len(w.Passed); len(found) != 1 || n != want {
+			t.Errorf("%d files are found, and %d folders are to be watched, want %d", len(found), n, want)
+		}
+		if found = w.Below(s, filepath.Join(dir, "x")); len(found) != 1 || len(w.Passed) != want {
+			t.Errorf("%d files are found below, and %v is to be watched", len(found), w.Passed)
+		}
+	}
+	f(NewWalk(), 2)
+	f(NewLook(), 0)
+}

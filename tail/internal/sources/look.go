@@ -54,7 +54,7 @@ func (l *Look) matches(s *finder.Spec) *pool {
 	p := l.matched[s]
 	if p == nil {
 		p = new(pool)
-		for found := range finder.NewWalk().Match(s) {
+		for found := range finder.NewLook().Match(s) {
 			p.paths = append(p.paths, found.Path())
 		}
 		l.matched[s] = p

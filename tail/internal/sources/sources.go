@@ -162,7 +162,7 @@ func (s Search) places(info record.FileInfo, copies bool) (all []string) {
 // match. nil without an error: no match has the id; with one: a match could not be examined. The
 // caller closes the source.
 func (s Search) OpenByID(x record.Extent) (reread.Source, error) {
-	w := finder.NewWalk()
+	w := finder.NewLook()
 	var unclear error
 	for found := range w.Match(s.Spec) {
 		if st, err := inode.At(found.Path()); err == nil && !st.IsRegular() {
