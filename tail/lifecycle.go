@@ -172,7 +172,6 @@ func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
 	w.t.nextGeneration(r, w.t.recent.Before(r.file, r.Offset()))
-	r.info.Head, r.info.Done, r.info.Old, r.info.Lost, r.info.Told = record.Head{}, false, 0, 0, false
 	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
 	r.registered, r.toldOf = false, toldOf{}
 	return w.register(r)
@@ -243,10 +242,9 @@ func (t *Tailer) nextGeneration(r *reader, late []byte) {
 	}
 	r.k = newGeneration()
 	r.k.own().anew = found
-	info := r.info
-	info.Head = record.Head{}
+	r.info.Head, r.info.Done, r.info.Old, r.info.Lost, r.info.Told = record.Head{}, false, 0, 0, false // these are of the one before
 	r.k.setFile(r.in.files, r.file)
-	r.k.info, r.k.reader = info.Facts(), r
+	r.k.info, r.k.reader = r.info.Facts(), r
 	r.in.known.Put(r.k)
 	r.in.byNode.put(r.k)
 	t.apply(r, tracker.Renewed{})

@@ -115,6 +115,28 @@ func TestLose(t *testing.T) {
 	lose(0, 70, 0, span(60, 70))
 }
 
+// TestLossBeforeATruncation: what was lost of a file before it was truncated says nothing of what is lost of it
+// since, also if the agent stops before it has read anything of that.
+func TestLossBeforeATruncation(t *testing.T) {
+	w := newWorld(t)
+	w.appendTo("a.log", "a\n")
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	wk := tailer.begin(tailer.readerAt(w.path("a.log")))
+	r := wk.job.r
+	r.info.Lost, r.info.Told, r.info.Old, r.info.Done = 100, true, 50, true
+	was := r.k
+	tailer.nextGeneration(r, nil)
+	if info := was.info.Info(); info.Lost != 100 || !info.Told {
+		t.Errorf("of the generation before is known %+v", info)
+	}
+	if info := r.k.info.Info(); info.Lost != 0 || info.Told || info.Old != 0 || info.Done {
+		t.Errorf("of the next generation is known %+v", info)
+	}
+	tailer.end(wk, tracker.Idle)
+}
+
 // What is not read of a deleted file that was given up just before the stop, in a turn, counts as lost once, but
 // for what that turn hands over.
 func TestGivenUpJustBeforeTheStop(t *testing.T) {
