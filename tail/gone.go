@@ -55,7 +55,7 @@ func leadsElsewhere(path string, n inode.Node) bool {
 func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
 	t := d.t
 	t.mu.Lock()
-	in.known.rest()
+	in.known.dropFirsts()
 	d.tellLost(in)
 	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != t.scans.no && p.first == "" && !w.Unknown(p.path) })
 	absent, vanished, missing := d.absent(in, w), d.vanished(in, w), d.longMissing(in, w)

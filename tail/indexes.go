@@ -110,10 +110,10 @@ type generations struct {
 	firsts   *firsts
 }
 
-// firsts is by which path each generation was found first, and maybe others. It is made when it is asked for.
+// firsts finds generations by the path at which their files were found first. It is made when foundAt is called.
 type firsts struct {
 	seed maphash.Seed
-	all  []first // nil: nobody has asked
+	all  []first // may have some twice, and some that were forgotten; nil: foundAt was not called
 }
 
 type first struct {
@@ -160,8 +160,8 @@ func (x generations) foundAt(path string) iter.Seq[*generation] {
 	}
 }
 
-// rest frees what is made when it is asked for.
-func (x generations) rest() { x.firsts.all = nil }
+// dropFirsts frees what foundAt has made.
+func (x generations) dropFirsts() { x.firsts.all = nil }
 
 // Delete removes a generation, if it is there.
 func (x generations) Delete(f record.File) {

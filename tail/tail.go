@@ -298,9 +298,9 @@ func (t *Tailer) skip(f record.File, span record.Span, mark record.Mark) {
 }
 
 // lose counts and logs what is lost of a file because it was never read: its bytes from the offset to its size,
-// but for ranges that need no reading (ahead) and for what was counted before. The journal stores the range, and
-// info says from now on that it was counted and told. about is what the log says besides. It reports whether anything is
-// lost.
+// but for ranges that need no reading (ahead) and for what was counted before (info.Lost). It notes in info that
+// they were counted and told, which the caller gives to the journal; the history has the range. about is what the
+// log says besides. It reports whether anything is lost.
 func (t *Tailer) lose(f record.File, info *record.FileInfo, path string, offset, size int64, ahead []record.Extent, why string, about ...any) bool {
 	from := max(offset, info.Lost)
 	bytes := size - from

@@ -14,7 +14,7 @@ type unfinished struct {
 	*generation
 	info record.FileInfo
 	at   string     // where meetMoved has found it
-	lost *candidate // nil: a reader has its file
+	lost *candidate // what is known of it; nil: meetMoved or a reader has its file
 }
 
 // unreadOf returns the files of an input that no reader has and no earlier run has read to their
