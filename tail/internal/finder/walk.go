@@ -24,6 +24,7 @@ type Walk struct {
 
 	folders map[string][]Entry
 	kept    int  // entries in folders
+	most    int  // of these
 	look    bool // its folders are not to be watched
 	polled  bool // those at hand do without events
 }
@@ -46,13 +47,14 @@ func (e Entry) IsDir() bool { return e.Type.IsDir() }
 
 // NewWalk is a walk that has read no folder yet.
 func NewWalk() *Walk {
-	return &Walk{folders: make(map[string][]Entry), Passed: make(map[string]bool), Errs: make(map[string]error)}
+	return &Walk{folders: make(map[string][]Entry), most: keptEntries, Passed: make(map[string]bool), Errs: make(map[string]error)}
 }
 
-// NewLook returns a walk whose folders are not to be watched.
+// NewLook returns a walk whose folders are not to be watched. It is for looking for many files in the same folders,
+// and remembers more of them.
 func NewLook() *Walk {
 	w := NewWalk()
-	w.look, w.polled = true, true
+	w.most, w.look, w.polled = keptByLooks, true, true
 	return w
 }
 
@@ -200,10 +202,11 @@ func (w *Walk) passTargets(link string) {
 	}
 }
 
-// keptEntries is how many entries a walk remembers, and atATime how many it reads
+// keptEntries is how many entries a walk remembers, keptByLooks how many a look does, and atATime how many are read
 // of a folder at once: of a tree of a million names nearly none may match.
 const (
 	keptEntries = 100_000
+	keptByLooks = 400_000
 	atATime     = 4096
 )
 
@@ -231,7 +234,7 @@ func (w *Walk) list(folder string, wanted func(Entry) bool) (found []Entry) {
 	for err == nil {
 		var some []fs.DirEntry
 		some, err = f.ReadDir(atATime)
-		if keep = keep && w.kept+len(all)+len(some) <= keptEntries; !keep {
+		if keep = keep && w.kept+len(all)+len(some) <= w.most; !keep {
 			all = nil
 		}
 		for _, d := range some {

@@ -107,3 +107,23 @@ func TestLookWatchesNothing(t *testing.T) {
 	f(NewWalk(), 2)
 	f(NewLook(), 0)
 }
+
+// TestLookRemembersMore: a look lists a folder once where a scan, which asks for the names in it once, does not
+// remember so many.
+func TestLookRemembersMore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a.log")
+	f := func(w *Walk, want int) {
+		t.Helper()
+		w.kept = keptEntries
+		first := len(w.Beginning(dir, "a"))
+		write(t, dir, "a.log.1")
+		defer os.Remove(filepath.Join(dir, "a.log.1"))
+		if again := len(w.Beginning(dir, "a")); first != 1 || again != want {
+			t.Errorf("%d names are found, and then %d, want %d", first, again, want)
+		}
+	}
+	f(NewWalk(), 2)
+	f(NewLook(), 1)
+}
