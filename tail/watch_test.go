@@ -63,6 +63,11 @@ func TestWatchFollowsLinks(t *testing.T) {
 			t.Errorf("no event tells of %s", path)
 		}
 	}
+	must(t, os.Symlink("/dev/null", w.path("links/b.log")))
+	w.look()
+	if w.tailer.watch.Covers("/dev/null") {
+		t.Error("events tell of all that is written to devices")
+	}
 	w.appendTo("docker/a.log", "one\n")
 	w.expect("in", "one")
 	w.rename("docker/a.log", "docker/a.log.1")

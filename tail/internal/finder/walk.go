@@ -179,9 +179,13 @@ func (m *matching) add(dir string, e Entry) bool {
 }
 
 // passTargets notes the folders that a link to a file leads to, so that they are watched: there rotation
-// puts another file at the name that the link leads to.
+// puts another file at the name that the link leads to. Those of a link to a device are not: there are events of
+// whatever is written to any of these.
 func (w *Walk) passTargets(link string) {
 	if trusted.Refused(link) != nil {
+		return
+	}
+	if st, err := os.Stat(link); err == nil && !st.Mode().IsRegular() {
 		return
 	}
 	for range mostHops {
