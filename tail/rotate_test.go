@@ -81,6 +81,36 @@ func (w *world) wantReadToTheirEnds() {
 	}
 }
 
+// TestRotatedAtTheStart: a rotation that gives all files other numbers comes while the first scan of a run goes
+// on, after it has looked for the file that an earlier run has not read to its end: the one that was rotated
+// after that is found too.
+func TestRotatedAtTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("a.log")}
+	w.appendTo("a.log", "one\n")
+	w.stepped().scan()
+	w.shut()
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", "two\n")
+	tailer := w.stepped()
+	size := tailer.size
+	tailer.size = func(n int64) int64 { // when the first is opened
+		tailer.size = size
+		w.rename("a.log.1", "a.log.2")
+		w.rename("a.log", "a.log.1")
+		w.appendTo("a.log", "three\n")
+		return size(n)
+	}
+	for tailer.scan(); tailer.isScanWanted(); {
+		tailer.scan()
+	}
+	tailer.turnAll()
+	if got := slices.Sorted(slices.Values(w.boxed.take("in"))); !slices.Equal(got, []string{"one", "three", "two"}) {
+		t.Errorf("records are %q", got)
+	}
+}
+
 // TestRotateFast: a file is rotated far more often than names are looked at, to
 // names that no pattern matches, and five are kept. Each is found before it is
 // removed, and each line comes once.

@@ -61,7 +61,7 @@ func (d *discovery) findMoved(in *input) {
 	w := sources.NewLook()
 	for _, u := range in.scan.unread {
 		if u.at != "" && u.info.Doubted == 0 {
-			d.findSiblings(in, w, rotated{info: u.info}, u.at)
+			d.findAfter(in, w, u.info, u.at)
 		}
 	}
 	for _, u := range in.scan.unread {
@@ -84,10 +84,20 @@ func (d *discovery) findMoved(in *input) {
 			d.adopt(in, path, u.info.First)
 		}
 		if u.info.Doubted == 0 {
-			d.findSiblings(in, w, rotated{info: u.info}, path) // those rotated after it may be there though it is gone
+			d.findAfter(in, w, u.info, path) // those rotated after it may be there though it is gone
 		}
 	}
 	in.scan.unread = nil
+}
+
+// findAfter is findSiblings for a file that no earlier run has read to its end. Where it has another name by then,
+// as after a rotation that gives all files other numbers, findRotated looks again.
+func (d *discovery) findAfter(in *input, w *sources.Look, info record.FileInfo, path string) {
+	was := rotated{info: info}
+	d.findSiblings(in, w, was, path)
+	if path != "" && leadsElsewhere(path, inode.Of(info)) {
+		in.scan.rotated = append(in.scan.rotated, was)
+	}
 }
 
 // onceNamed reports whether no pattern matches a file where it was last seen, though
