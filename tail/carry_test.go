@@ -592,6 +592,44 @@ func TestMessageNotOverACompressedFile(t *testing.T) {
 	}
 }
 
+// Two files that were made at the same moment, as far as the file system tells, and rotated before anybody saw
+// them: the one that was written to later is the later one. Where that does not tell either, no message goes on
+// from one to the next.
+func TestMessageOverFilesOfOneMoment(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		t.Run(fmt.Sprint(told), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().Paths, w.in().RotateQuiet = []string{w.path("a.log*")}, units.Duration(time.Second)
+			s := newScript(w)
+			for {
+				w.appendTo("a.log", criLine("stdout", "P", "a"))
+				w.rename("a.log", "a.log.2") // which is found last
+				w.appendTo("a.log", criLine("stdout", "F", "b"))
+				if told {
+					s.run("tick")
+				}
+				w.appendTo("a.log", criLine("stdout", "P", "c"))
+				w.rename("a.log", "a.log.1")
+				first, err := inode.At(w.path("a.log.2"))
+				must(t, err)
+				second, err := inode.At(w.path("a.log.1"))
+				must(t, err)
+				if first.Birth == second.Birth && (first.Mtime == second.Mtime) != told {
+					break
+				}
+			}
+			s.run("tick")
+			w.appendTo("a.log", criLine("stdout", "F", "d"))
+			w.start()
+			want := []string{criMessage("stdout", "ab"), criMessage("stdout", "cd")}
+			if !told {
+				want = []string{criMessage("stdout", "a", isPartial), criMessage("stdout", "b"), criMessage("stdout", "c", isPartial), criMessage("stdout", "d")}
+			}
+			w.expect("in", want...)
+		})
+	}
+}
+
 // While the agent is stopped, an older file of the same path is compressed before or after the rotation
 // that divides a message, as kubelet does: it is not taken for the file between the two.
 func TestMessageBesideAnOlderCompressedFile(t *testing.T) {

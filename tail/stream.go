@@ -213,7 +213,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 // predecessor returns the reader of the file that was directly before r's file at the same
 // path. It returns nil if there is no older file, if the file directly before was read
 // to its end and has no reader any more (an older one with unread bytes is not the one that
-// r's file continues), or if it is not known when r's file was begun. doubted says that a file between
+// r's file continues), or if it is not known when r's file was begun, or which of two. doubted says that a file between
 // the two may be a copy of another one, so that it is not certain yet which is the one before. The caller
 // holds Tailer.mu.
 func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
@@ -225,6 +225,9 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 		if o != r && !isUndated(&o.info) && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
 			of = o
 		}
+	}
+	if slices.ContainsFunc(files, func(o *reader) bool { return isOfMoment(o, r) || of != nil && isOfMoment(o, of) }) {
+		return nil, false
 	}
 	if of == nil || of.k.position == of.shown.size {
 		return of, false
@@ -291,15 +294,24 @@ func begun(a, b *record.FileInfo) int {
 }
 
 // isOlder reports whether the file of a was begun before that of b; if both were at the same time, the
-// one that has left its path is older, and else found says it. The caller holds Tailer.mu.
+// one that has left its path is older, of two that have the one that was written to last before the other was,
+// and else found says it. The caller holds Tailer.mu.
 func isOlder(a, b *reader, found bool) bool {
 	switch left := a.hasLeft(); {
 	case begun(&a.info, &b.info) != 0:
 		return begun(&a.info, &b.info) < 0
 	case left != b.hasLeft():
 		return left
+	case left && a.shown.mtime != b.shown.mtime:
+		return a.shown.mtime < b.shown.mtime
 	}
 	return found
+}
+
+// isOfMoment reports whether nothing tells which of two files was begun first, though the file system tells when.
+// The caller holds Tailer.mu.
+func isOfMoment(a, b *reader) bool {
+	return a != b && a.info.Birth != 0 && begun(&a.info, &b.info) == 0 && a.hasLeft() && b.hasLeft() && a.shown.mtime == b.shown.mtime
 }
 
 // hasLeft reports whether another file can be where this one was written. The
