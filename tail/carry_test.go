@@ -630,6 +630,43 @@ func TestMessageOverFilesOfOneMoment(t *testing.T) {
 	}
 }
 
+// A compressed file between two of which it is not known yet what is in it, and that nobody had seen before, is
+// deleted, as with its pod: no message goes on over it.
+func TestMessageNotOverADeletedCompressedFile(t *testing.T) {
+	for _, c := range []struct {
+		paths   string
+		stopped bool
+	}{{"a.log", false}, {"a.log*", false}, {"a.log", true}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			w := carryWorld(t, "cri")
+			w.in().Paths = []string{w.path(c.paths)}
+			s := newScript(w)
+			w.start()
+			w.appendTo("a.log", criLine("stdout", "P", "a"))
+			w.look()
+			w.tailer.mu.Lock() // nothing is seen until all is done
+			w.rename("a.log", "a.log.2")
+			s.run("tick")
+			w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "P", "c"))
+			w.rename("a.log", "a.log.1")
+			s.run("tick")
+			w.appendTo("a.log", criLine("stdout", "F", "d"))
+			s.run("gzip a.log.1")
+			w.tailer.mu.Unlock()
+			w.look()
+			if c.stopped {
+				w.shut()
+			}
+			must(t, os.Remove(w.path("a.log.1.gz")))
+			if c.stopped {
+				w.start()
+			}
+			w.look()
+			w.expect("in", criMessage("stdout", "d"))
+		})
+	}
+}
+
 // While the agent is stopped, an older file of the same path is compressed before or after the rotation
 // that divides a message, as kubelet does: it is not taken for the file between the two.
 func TestMessageBesideAnOlderCompressedFile(t *testing.T) {

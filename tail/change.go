@@ -123,12 +123,12 @@ func (d *discovery) remind(in *input) {
 // files that wait for a reader. They leave files that are not the input's any more; one that was rotated
 // or deleted is read to its end all the same. The caller holds mu.
 func (d *discovery) regroup(in *input) {
-	for n, p := range in.packed {
+	for _, p := range in.packed {
 		never, was := in.Compressed == "never", p.matched
 		p.matched = was && !never && in.Reads(p.path)
 		p.in, p.barred = in, !p.matched && (never || in.Excludes(p.path))
 		if was && !p.matched && p.first == "" {
-			delete(in.packed, n)
+			in.dropPacked(p)
 		}
 	}
 	for r := range in.readers.All() {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/inode"
@@ -109,6 +110,9 @@ func (in *input) recall(states iter.Seq[State]) {
 		if k.isUnnamed() {
 			in.unnamed[k.id] = append(in.unnamed[k.id], k)
 			continue
+		}
+		if is := k.info.Info(); is.Doubted != 0 && in.Carries() && compressed.IsNamed(is.Path) {
+			in.unread[k.node()] = untold{homeOf(compressed.Bare(is.First)), is.Birth, is.Birth}
 		}
 		in.heads.add(k)
 		// The latest generation of an id counts. If one file has two ids, the one that was read

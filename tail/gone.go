@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -57,7 +56,11 @@ func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
 	t.mu.Lock()
 	in.known.dropFirsts()
 	d.tellLost(in)
-	maps.DeleteFunc(in.packed, func(_ inode.Node, p *packed) bool { return p.scan != t.scans.no && p.first == "" && !w.Unknown(p.path) })
+	for _, p := range in.packed {
+		if p.scan != t.scans.no && p.first == "" && !w.Unknown(p.path) {
+			in.dropPacked(p)
+		}
+	}
 	absent, vanished, missing := d.absent(in, w), d.vanished(in, w), d.longMissing(in, w)
 	t.mu.Unlock()
 	if len(absent) > 0 {
@@ -123,6 +126,9 @@ func (t *Tailer) rotatedAway(r *reader) {
 	info.Path = r.path()
 	r.in.rotated = append(r.in.rotated, rotated{info: info, since: t.beganScan(r.life.FoundBy()), deleted: r.life.IsDeleted()})
 	r.own().leftAt = agenda.Now()
+	if r.stream != nil {
+		r.joint.left = t.scans.no
+	}
 	t.o.Metrics.Rotation(r.in.Name)
 	t.o.Logger.Info("file was moved away or deleted; the agent keeps it open and reads it to its end", "file", r.path(), "bytes", r.shown.size-r.k.position)
 }

@@ -72,6 +72,7 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		return
 	}
 	in.claim(path, st.Node, handle)
+	delete(in.unread, st.Node)
 	p := in.packed[st.Node]
 	if p == nil || p.st.Size != st.Size || p.st.Ctime != st.Ctime {
 		was := p
@@ -340,7 +341,7 @@ func (t *Tailer) surveyed(p *packed, x *archive.Facts, err error) {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if p.in.packed[p.st.Node] == p && p.first == "" {
-			delete(p.in.packed, p.st.Node)
+			p.in.dropPacked(p)
 		}
 		t.rescanSoon()
 	case errors.Is(err, archive.ErrChanged) && !t.o.Once:

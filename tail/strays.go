@@ -80,7 +80,9 @@ func (d *discovery) unmet(in *input, gone []inode.Node, found []stray) []stray {
 		if k := in.doubted(n); k != nil {
 			in.lost = append(in.lost, k) // for the log
 		}
-		delete(in.packed, n)
+		if p := in.packed[n]; p != nil {
+			in.dropPacked(p)
+		}
 	}
 	met := make(map[inode.Node]bool)
 	return slices.DeleteFunc(found, func(s stray) bool {

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -31,6 +33,7 @@ type joint struct {
 	asks   *reader // of the file before
 	asked  time.Time
 	sure   uint64   // the scan that has found all files between the two
+	left   uint64   // that in which its file was found to be gone, and others were looked for beside it; guarded by Tailer.mu
 	carry  *partial // the message that its file begins in the middle of
 	lent   *reader  // that carries the open message at the end of this file
 	parked bool     // its last turn led to that
@@ -81,6 +84,7 @@ func (t *Tailer) leaveStream(r *reader) {
 	r.joint = new(joint) // of its own, because the turn under way may still write to it
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
+		maps.DeleteFunc(r.in.unread, func(_ inode.Node, u untold) bool { return u.home == s.home })
 	}
 	for _, o := range s.files {
 		if o.asks == r {
@@ -193,7 +197,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.Ago() < soon
-	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done.Load() >= r.sure); {
+	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done.Load() >= max(r.sure, o.joint.left)); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
 	case open && left:
@@ -248,9 +252,9 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 // read is none: that has a place of its own. unclear: one that is still to be looked through may be of an
 // older file. The caller holds Tailer.mu.
 func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
-	isOne := func(path string, written, born int64) bool {
+	isOne := func(home string, written, born int64) bool {
 		switch {
-		case homeOf(compressed.Bare(path)) != r.stream.home:
+		case home != r.stream.home:
 			return false
 		case keptTime(written, born):
 			return o.shown.mtime < written && written <= r.info.Birth
@@ -258,20 +262,42 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 		return o.shown.mtime < cmp.Or(born, written) // what it holds is no later than when it was made, nor than its own time
 	}
 	for _, p := range in.packed {
-		if !p.isCopyOf(p.of) && isOne(cmp.Or(p.first, p.path), p.st.Mtime, p.st.Birth) {
+		if !p.isCopyOf(p.of) && isOne(p.home(), p.st.Mtime, p.st.Birth) {
 			is, unclear = true, unclear || p.state().IsPending() && p.failed.IsZero()
 		}
+	}
+	for _, u := range in.unread {
+		is = is || isOne(u.home, u.written, u.born)
 	}
 	return is || some(in.known.All(), func(k *generation) bool { // one that was read since, or is being read
 		is := k.info.Info()
 		if k == o.k || is.Packed.Size == 0 {
 			return false
 		}
+		home := homeOf(compressed.Bare(is.First))
 		if !isUndated(&is) { // its date is that of a plain file, or of the last write
-			return isOne(is.First, cmp.Or(is.Dated, is.Packed.Mtime), math.MaxInt64)
+			return isOne(home, cmp.Or(is.Dated, is.Packed.Mtime), math.MaxInt64)
 		}
-		return isOne(is.First, is.Packed.Mtime, is.Birth)
+		return isOne(home, is.Packed.Mtime, is.Birth)
 	}), unclear
+}
+
+// untold is a compressed file of a container log that was gone before it was known what was in it.
+type untold struct {
+	home          string // where what it held was written
+	written, born int64  // see packedBetween
+}
+
+// home is where what a compressed file holds was written, if it is of a container log.
+func (p *packed) home() string { return homeOf(compressed.Bare(cmp.Or(p.first, p.path))) }
+
+// dropPacked forgets a compressed file that is gone, or is not read any more. What it may have held is still
+// between the files of its stream. The caller holds Tailer.mu.
+func (in *input) dropPacked(p *packed) {
+	delete(in.packed, p.st.Node)
+	if in.streams[p.home()] != nil && !p.isCopyOf(p.of) {
+		in.unread[p.st.Node] = untold{p.home(), p.st.Mtime, p.st.Birth}
+	}
 }
 
 // keptTime reports whether a compressed file that was made at born has the time of the last write to what is
