@@ -111,6 +111,38 @@ func TestRotatedAtTheStart(t *testing.T) {
 	}
 }
 
+// TestRotatedWhileOpened: the file that a link leads to is rotated as it is opened, so that the link leads nowhere
+// for a moment. The next run finds it in the folder of the file all the same.
+func TestRotatedWhileOpened(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, dir := range []string{"links", "pods", "docker"} {
+		must(t, os.Mkdir(w.path(dir), 0o755))
+	}
+	w.in().Paths = []string{w.path("links/*.log")}
+	w.appendTo("docker/a.log", "one\n")
+	must(t, os.Symlink("../docker/a.log", w.path("pods/0")))
+	must(t, os.Symlink(w.path("pods/0"), w.path("links/pod.log")))
+	tailer := w.stepped()
+	size := tailer.size
+	tailer.size = func(n int64) int64 { // when it is open
+		tailer.size = size
+		w.rename("docker/a.log", "docker/a.log.1")
+		return size(n)
+	}
+	tailer.scan()
+	tailer.turnAll()
+	w.shut()
+	w.appendTo("docker/a.log.1", "two\n")
+	w.appendTo("docker/a.log", "three\n")
+	tailer = w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	if got := slices.Sorted(slices.Values(w.boxed.take("in"))); !slices.Equal(got, []string{"one", "three", "two"}) {
+		t.Errorf("records are %q", got)
+	}
+}
+
 // TestRotateFast: a file is rotated far more often than names are looked at, to
 // names that no pattern matches, and five are kept. Each is found before it is
 // removed, and each line comes once.

@@ -200,12 +200,34 @@ func (x *Folders) FindNear(path string, n inode.Node) (at string, ok bool) {
 	return "", false
 }
 
-// Leads returns the path with all links resolved, or the path as it is if that fails.
+// Leads returns the path with all links resolved, or the path as it is if that fails. A link leads to where its
+// file was also if none is there just now, as between two steps of a rotation.
 func Leads(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	at := path
+	for range mostHops {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return real
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			break
+		}
+		at = beside(at, to)
+	}
+	if at != path {
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
+			return filepath.Join(dir, filepath.Base(at))
+		}
 	}
 	return path
+}
+
+// beside is the path to which a link leads in one hop.
+func beside(link, to string) string {
+	if filepath.IsAbs(to) {
+		return to
+	}
+	return filepath.Join(Leads(filepath.Dir(link)), to)
 }
 
 // Elsewhere returns real, the path of a file with links resolved, if that is in another

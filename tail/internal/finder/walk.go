@@ -193,9 +193,7 @@ func (w *Walk) passTargets(link string) {
 		if err != nil { // it is no link
 			return
 		}
-		if !filepath.IsAbs(to) {
-			to = filepath.Join(Leads(filepath.Dir(link)), to)
-		}
+		to = beside(link, to)
 		if dir := filepath.Dir(to); !w.Passed[dir] {
 			if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 				return
