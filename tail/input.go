@@ -45,7 +45,7 @@ type files struct {
 
 	suspect map[inode.Node]suspicion // files that may be copies
 	packed  map[inode.Node]*packed   // compressed files that are not being read
-	unread  map[inode.Node]untold    // those of container logs that are gone
+	untold  map[inode.Node]untold    // those of container logs that are gone
 
 	unsought  bool          // files that were renamed in its absence are to be looked for
 	truncated []*generation // whose copies are to be looked for
@@ -83,7 +83,7 @@ func newFiles(name string) *files {
 		streams:  make(map[string]*stream),
 		suspect:  make(map[inode.Node]suspicion),
 		packed:   make(map[inode.Node]*packed),
-		unread:   make(map[inode.Node]untold),
+		untold:   make(map[inode.Node]untold),
 	}
 }
 

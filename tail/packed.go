@@ -72,7 +72,7 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		return
 	}
 	in.claim(path, st.Node, handle)
-	delete(in.unread, st.Node)
+	delete(in.untold, st.Node)
 	p := in.packed[st.Node]
 	if p == nil || p.st.Size != st.Size || p.st.Ctime != st.Ctime {
 		was := p

@@ -84,7 +84,7 @@ func (t *Tailer) leaveStream(r *reader) {
 	r.joint = new(joint) // of its own, because the turn under way may still write to it
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
-		maps.DeleteFunc(r.in.unread, func(_ inode.Node, u untold) bool { return u.home == s.home })
+		maps.DeleteFunc(r.in.untold, func(_ inode.Node, u untold) bool { return u.home == s.home })
 	}
 	for _, o := range s.files {
 		if o.asks == r {
@@ -266,7 +266,7 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 			is, unclear = true, unclear || p.state().IsPending() && p.failed.IsZero()
 		}
 	}
-	for _, u := range in.unread {
+	for _, u := range in.untold {
 		is = is || isOne(u.home, u.written, u.born)
 	}
 	return is || some(in.known.All(), func(k *generation) bool { // one that was read since, or is being read
@@ -296,7 +296,7 @@ func (p *packed) home() string { return homeOf(compressed.Bare(cmp.Or(p.first, p
 func (in *input) dropPacked(p *packed) {
 	delete(in.packed, p.st.Node)
 	if in.streams[p.home()] != nil && !p.isCopyOf(p.of) {
-		in.unread[p.st.Node] = untold{p.home(), p.st.Mtime, p.st.Birth}
+		in.untold[p.st.Node] = untold{p.home(), p.st.Mtime, p.st.Birth}
 	}
 }
 
