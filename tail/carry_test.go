@@ -794,6 +794,41 @@ func TestPackedBetween(t *testing.T) {
 	f(r.shown.mtime+1, 1, true)
 }
 
+// TestWantedFileThatIsEmptied: a compressed file that no pattern matches, and that is wanted, is emptied before it
+// was looked through: no message and no loss waits for what it holds, until it is compressed data again.
+func TestWantedFileThatIsEmptied(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	tailer := w.stepped()
+	tailer.scan()
+	r, in := tailer.readerAt(w.path("a.log")), tailer.inputs()[0]
+	write := func(content []byte) { must(t, os.WriteFile(w.path("a.log.1.gz"), content, 0o644)) }
+	waits := func(want bool) {
+		t.Helper()
+		tailer.mu.Lock()
+		defer tailer.mu.Unlock()
+		r.wake()
+		_, unclear := in.packedBetween(r, r)
+		for _, p := range in.packed {
+			if p.first != w.path("a.log") || p.isUnclear() != want || unclear != want {
+				t.Errorf("a loss waits for %s: %v, a message: %v, want %v", p.path, p.isUnclear(), unclear, want)
+			}
+		}
+		if len(in.packed) != 1 {
+			t.Errorf("%d compressed files are known, want the one that is wanted", len(in.packed))
+		}
+	}
+	write(packedBytes(".gz", []byte("b\n")))
+	tailer.find.adopt(in, w.path("a.log.1.gz"), w.path("a.log"))
+	waits(true)
+	write(nil)
+	tailer.scan()
+	waits(false)
+	write(packedBytes(".gz", []byte("c\n")))
+	tailer.scan()
+	waits(true)
+}
+
 // TestOnceStoppedBeforeTheNextFile: a run --once that is stopped reads a deleted file to its end, also if
 // the next file could still ask for the message there: that file has no turn any more.
 func TestOnceStoppedBeforeTheNextFile(t *testing.T) {

@@ -49,6 +49,7 @@ type packed struct {
 	facts         *archive.Facts // nil: it was not looked through
 	err           error          // why it is not being read
 	failed        time.Time      // when it could not be inspected; zero: it could, or that was not tried
+	emptied       bool           // or overwritten: one that is looked for, and not compressed any more
 	due           time.Time      // when a scan that was asked for takes the next step, unless that is over
 	readElsewhere bool           // its content is being read in another file
 	of            *generation    // the one that is read there; nil: it is not known yet
@@ -232,8 +233,11 @@ func (p *packed) isCopyOf(k *generation) bool {
 // isUnclear reports whether it may still turn out that a file holds what another one held. Of one that is compressed
 // twice it never does. The caller holds mu.
 func (p *packed) isUnclear() bool {
-	return (p.err != nil || p.state().IsPending()) && !errors.As(p.err, new(compressed.NestedError))
+	return (p.err != nil || p.isPending()) && !errors.As(p.err, new(compressed.NestedError))
 }
+
+// isPending reports whether it is still to be found out what is in a file. The caller holds mu.
+func (p *packed) isPending() bool { return !p.emptied && p.state().IsPending() }
 
 // why returns why a compressed file is not being read; empty: it is. The caller holds mu.
 func (p *packed) why() string {
@@ -244,7 +248,9 @@ func (p *packed) why() string {
 		return "what is in it is read from another file"
 	case p.queued:
 		return "it is looked through before it is read"
-	case p.state().IsPending():
+	case p.emptied:
+		return "it is not compressed any more"
+	case p.isPending():
 		return "it has to be quiet before it is read"
 	}
 	return ""

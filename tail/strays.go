@@ -98,7 +98,8 @@ type stray struct {
 	node        inode.Node
 }
 
-// meetStray handles a stray if it is compressed by its first bytes.
+// meetStray handles a stray if it is compressed by its first bytes. One that is looked for and is compressed no more
+// waits until it is again.
 func (d *discovery) meetStray(in *input, s stray) {
 	f, st, err := inode.Open(s.path)
 	if err != nil {
@@ -107,7 +108,13 @@ func (d *discovery) meetStray(in *input, s stray) {
 	defer f.Close()
 	if how, _, _ := compressed.KindAt(f); how.IsReadable() {
 		d.meetPacked(in, s.path, f, st, how, s.first)
+		return
 	}
+	d.t.locked(func() {
+		if p := in.packed[s.node]; p != nil {
+			p.emptied, p.err = true, nil
+		}
+	})
 }
 
 // tellLost logs the files that disappeared and of which no copy was found, after all

@@ -263,7 +263,7 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 	}
 	for _, p := range in.packed {
 		if !p.isCopyOf(p.of) && isOne(p.home(), p.st.Mtime, p.st.Birth) {
-			is, unclear = true, unclear || p.state().IsPending() && p.failed.IsZero()
+			is, unclear = true, unclear || p.isPending() && p.failed.IsZero()
 		}
 	}
 	for _, u := range in.untold {

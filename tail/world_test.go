@@ -415,7 +415,7 @@ func (t *Tailer) undecided() bool {
 	}
 	for _, in := range t.inputs() {
 		for _, p := range in.packed {
-			if p.err == nil && p.state().IsPending() {
+			if p.err == nil && p.isPending() {
 				return true
 			}
 		}
