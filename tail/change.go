@@ -151,6 +151,7 @@ func (d *discovery) dismiss(name string, in *input) {
 	}
 	clear(in.packed) // an inspection that is under way leads to no reader
 	clear(in.scan.unopened)
+	in.starts = nil
 	for r := range in.readers.All() {
 		d.t.apply(r, tracker.Wished{Wish: tracker.Leave})
 	}

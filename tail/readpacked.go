@@ -137,7 +137,7 @@ func (t *Tailer) readWaiting() (busy, rotated bool) {
 			t.advance(p)
 		}
 	}
-	return t.isBusy(), slices.ContainsFunc(t.inputs(), func(in *input) bool { return len(in.rotated)+len(in.scan.rotated) > 0 })
+	return t.isBusy(), slices.ContainsFunc(t.inputs(), func(in *input) bool { return len(in.rotated)+len(in.scan.rotated)+len(in.truncated) > 0 })
 }
 
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be

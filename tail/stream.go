@@ -84,8 +84,8 @@ func (t *Tailer) leaveStream(r *reader) {
 	r.joint = new(joint) // of its own, because the turn under way may still write to it
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
-		maps.DeleteFunc(r.in.untold, func(_ inode.Node, u untold) bool { return u.home == s.home })
 	}
+	maps.DeleteFunc(r.in.untold, func(_ inode.Node, u untold) bool { return u.home == s.home && !s.hasBefore(u) })
 	for _, o := range s.files {
 		if o.asks == r {
 			o.asks = nil
@@ -237,7 +237,10 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 		return of, false
 	}
 	for k := range in.known.All() { // one that was read to its end may lie between; see packedBetween for those not yet looked through
-		if is := k.info.Info(); k.reader == nil && in.packed[k.node()] == nil && begun(&of.info, &is) < 0 && begun(&is, &r.info) < 0 && homeOf(is.First) == r.stream.home {
+		if k.reader != nil || in.packed[k.node()] != nil {
+			continue
+		}
+		if is := k.info.Info(); begun(&of.info, &is) < 0 && begun(&is, &r.info) < 0 && homeOf(is.First) == r.stream.home {
 			if _, doubted = in.suspect[k.node()]; !doubted {
 				return nil, false
 			}
@@ -286,6 +289,12 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 type untold struct {
 	home          string // where what it held was written
 	written, born int64  // see packedBetween
+}
+
+// hasBefore reports whether what a compressed file held may lie behind one of the files of the stream. The caller
+// holds Tailer.mu.
+func (s *stream) hasBefore(u untold) bool {
+	return slices.ContainsFunc(s.files, func(o *reader) bool { return o.shown.mtime < max(u.written, u.born) })
 }
 
 // home is where what a compressed file holds was written, if it is of a container log.
