@@ -90,6 +90,7 @@ func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
 	away = append(in.scan.rotated, in.rotated...)
 	in.rotated, in.scan.rotated = nil, nil
 	for i, g := range away {
+		away[i].open = in.readers.Get(inode.Of(g.info)) != nil
 		if k := in.byNode.get(inode.Of(g.info)); g.deleted && k != nil {
 			away[i].gone = k.candidate(t.scans.no)
 		}

@@ -111,6 +111,33 @@ func TestRotatedAtTheStart(t *testing.T) {
 	}
 }
 
+// TestRotatedLongBeforeTheNext: some scans after a file was rotated, when no other was at its path yet, two come one
+// after the other. The first of them is found beside the file that is gone, which is still open.
+func TestRotatedLongBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths, w.in().RotateQuiet = []string{w.path("a.log")}, units.Duration(time.Hour)
+	tailer := w.stepped()
+	step := func() {
+		for range 3 * mostLooks {
+			tailer.scan()
+			tailer.turnAll()
+		}
+	}
+	w.appendTo("a.log", "one\n")
+	step()
+	w.rename("a.log", "a.log.1")
+	step()
+	w.rename("a.log.1", "a.log.2")
+	w.appendTo("a.log", "two\n")
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", "three\n")
+	step()
+	if got := slices.Sorted(slices.Values(w.boxed.take("in"))); !slices.Equal(got, []string{"one", "three", "two"}) {
+		t.Errorf("records are %q", got)
+	}
+}
+
 // TestRotatedWhileOpened: the file that a link leads to is rotated as it is opened, so that the link leads nowhere
 // for a moment. The next run finds it in the folder of the file all the same.
 func TestRotatedWhileOpened(t *testing.T) {

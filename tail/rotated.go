@@ -26,6 +26,8 @@ type rotated struct {
 	info  record.FileInfo
 	since time.Time // it was at its path at that time; zero: nobody knows
 	looks int       // that were taken beside it
+	next  bool      // another file is at its path, or was
+	open  bool      // a reader has it
 
 	deleted bool       // no name of it is left, as far as is known
 	gone    *candidate // what is known of a deleted one; nil: nothing is
@@ -37,15 +39,23 @@ type rotated struct {
 const mostLooks = 3
 
 // findRotated looks for files that were rotated after those in away, which were just rotated or deleted, and
-// that no scan has found, several times, since names can change during a look.
+// that no scan has found, several times, since names can change during a look. Beside one that is still open it
+// looks again when the next file is at its path: by then others may have been there.
 func (d *discovery) findRotated(in *input, away []rotated) {
 	w := sources.NewLook()
 	for _, g := range away {
+		if !g.next && isAnother(g.info.First, inode.Of(g.info)) {
+			g.next, g.looks = true, 0
+		}
+		if g.looks >= mostLooks {
+			d.lookLater(in, g)
+			continue
+		}
 		path := g.at
 		if path == "" {
 			path = in.whereIs(g)
 		}
-		if path != g.info.Path {
+		if path != g.info.Path || !in.Reads(path) {
 			d.findSiblings(in, w, g, path)
 		}
 		if path == "" && g.gone != nil {
@@ -54,8 +64,24 @@ func (d *discovery) findRotated(in *input, away []rotated) {
 		if g.looks++; g.looks < mostLooks {
 			in.scan.rotated = append(in.scan.rotated, g)
 			d.t.rescanSoon()
+		} else {
+			d.lookLater(in, g)
 		}
 	}
+}
+
+// lookLater has findRotated look beside a rotated file again once the next file is at its path, unless that was
+// so before, or it is closed before that. A run --once does not wait for it.
+func (d *discovery) lookLater(in *input, g rotated) {
+	if !g.next && g.open && !d.t.o.Once {
+		in.scan.rotated = append(in.scan.rotated, g)
+	}
+}
+
+// isAnother reports whether another file than n is at a path.
+func isAnother(path string, n inode.Node) bool {
+	st, err := inode.At(path)
+	return err == nil && st.Node != n
 }
 
 // whereIs returns where a rotated file is now, in its folder or in one beside or below that; empty: it

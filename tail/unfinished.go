@@ -91,13 +91,18 @@ func (d *discovery) findMoved(in *input) {
 }
 
 // findAfter is findSiblings for a file that no earlier run has read to its end. Where it has another name by then,
-// as after a rotation that gives all files other numbers, findRotated looks again.
+// as after a rotation that gives all files other numbers, findRotated looks again; else once the next file is at
+// its path.
 func (d *discovery) findAfter(in *input, w *sources.Look, info record.FileInfo, path string) {
 	was := rotated{info: info}
 	d.findSiblings(in, w, was, path)
-	if path != "" && leadsElsewhere(path, inode.Of(info)) {
-		in.scan.rotated = append(in.scan.rotated, was)
+	if path == "" {
+		return
 	}
+	if was.next = isAnother(info.First, inode.Of(info)); !leadsElsewhere(path, inode.Of(info)) {
+		was.looks = mostLooks
+	}
+	in.scan.rotated = append(in.scan.rotated, was)
 }
 
 // onceNamed reports whether no pattern matches a file where it was last seen, though
