@@ -19,6 +19,7 @@ import (
 	"kusto-agent/batcher"
 	"kusto-agent/internal/record"
 	"kusto-agent/internal/units"
+	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -827,6 +828,41 @@ func TestWantedFileThatIsEmptied(t *testing.T) {
 	write(packedBytes(".gz", []byte("c\n")))
 	tailer.scan()
 	waits(true)
+}
+
+// TestMessageWaitsOverAReload: a message that waits until it is known what is in a compressed file goes on waiting
+// when its input gets other settings, though its file was quiet for long.
+func TestMessageWaitsOverAReload(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().Paths = []string{w.path("a.log*")}
+	tailer, s := w.stepped(), newScript(w)
+	step := func() {
+		tailer.scan()
+		tailer.turnAll()
+	}
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	step()
+	w.rename("a.log", "a.log.2")
+	s.run("tick")
+	w.appendTo("a.log.1", criLine("stdout", "F", "other"))
+	s.run("gzip a.log.1")
+	w.appendTo("a.log", criLine("stdout", "F", "b"))
+	for range 3 {
+		step()
+	}
+	tailer.locked(func() {
+		r := tailer.readerAt(w.path("a.log.2"))
+		r.own().OpenSince = r.OpenSince.Add(-2 * time.Hour)
+		r.grown -= agenda.Moment(2 * time.Hour)
+	})
+	w.in().Fields = map[string]string{"new": "x"}
+	tailer.reload()
+	for range 3 {
+		step()
+	}
+	if got := w.boxed.take("in"); len(got) > 0 {
+		t.Errorf("records are %q", got)
+	}
 }
 
 // TestOnceStoppedBeforeTheNextFile: a run --once that is stopped reads a deleted file to its end, also if

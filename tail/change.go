@@ -191,7 +191,11 @@ func (w *worker) adapt(r *reader) {
 		w.t.endTurn(s, r, &report{next: tracker.Idle})
 	}
 	r.owed.Store(false) // the room it waits for may be that of another route
+	since := r.OpenSince
 	r.ForgetRecord()
+	if r.stream != nil {
+		r.OpenSince = since // the message is waited for as before, see mayBeAsked
+	}
 	r.Settled = 0
 	r.Bounds = reads.Bounds{}
 	r.quarantined, r.noText, r.marked = false, false, false
