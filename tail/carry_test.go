@@ -865,6 +865,35 @@ func TestMessageWaitsOverAReload(t *testing.T) {
 	}
 }
 
+// TestMessageOfAFileThatWaited: a file waits for the one before it until it is quiet for long itself. The message
+// at its end goes on in the next file all the same.
+func TestMessageOfAFileThatWaited(t *testing.T) {
+	w := carryWorld(t, "cri")
+	w.in().Paths = []string{w.path("a.log*")}
+	tailer := w.stepped()
+	w.appendTo("a.log", criLine("stdout", "P", "a"))
+	tailer.scan()
+	tailer.turnAll()
+	w.rename("a.log", "a.log.2")
+	w.appendTo("a.log", criLine("stdout", "F", "b"), criLine("stdout", "P", "c"))
+	tailer.scan()
+	w.rename("a.log", "a.log.1")
+	w.appendTo("a.log", criLine("stdout", "F", "d"))
+	tailer.scan()
+	tailer.locked(func() {
+		for _, r := range tailer.all() {
+			r.grown -= agenda.Moment(2 * time.Hour)
+		}
+	})
+	for range 5 {
+		tailer.scan()
+		tailer.turnAll()
+	}
+	if got, want := w.boxed.take("in"), []string{criMessage("stdout", "ab"), criMessage("stdout", "cd")}; !slices.Equal(got, want) {
+		t.Errorf("records are %q, want %q", got, want)
+	}
+}
+
 // TestOnceStoppedBeforeTheNextFile: a run --once that is stopped reads a deleted file to its end, also if
 // the next file could still ask for the message there: that file has no turn any more.
 func TestOnceStoppedBeforeTheNextFile(t *testing.T) {

@@ -385,7 +385,9 @@ func (t *Tailer) mayBeAsked(r *reader) bool {
 		return false
 	case t.o.Once:
 		return r.hasLeft() && (t.scans.done.Load() == 0 || t.isBefore(r))
-	case r.OpenSince.IsZero() || time.Since(r.OpenSince) >= longestAsk*r.in.RotateQuiet.D():
+	case r.OpenSince.IsZero(): // it may turn out in this turn that the file ends with one; a compressed file ends there for good
+		return r.z == nil && r.Offset() < r.size && r.hasLeft() && t.isBefore(r)
+	case time.Since(r.OpenSince) >= longestAsk*r.in.RotateQuiet.D():
 		return false
 	case t.beganScan(uint32(t.scans.done.Load())).Before(over):
 		if !time.Now().Before(over) {
