@@ -33,10 +33,8 @@ func (s *Sample) Born() int64 { return cmp.Or(s.Birth, s.Mtime) }
 
 // Of returns the sample of an open file with this status and handle.
 func Of(f *os.File, st inode.Status, handle string) *Sample {
-	start := make([]byte, max(min(st.Size, int64(fingerprint.HeadLens[0])), 0))
-	n, _ := f.ReadAt(start, 0)
-	start = start[:n]
-	return &Sample{File: f, Status: st, Handle: handle, Heads: fingerprint.HeadsOf(start), start: start, marks: make(map[int64]record.Mark)}
+	start := fingerprint.Start(f, st.Size)
+	return &Sample{File: f, Status: st, Handle: handle, Heads: fingerprint.HeadsOf(start), start: start}
 }
 
 // Differs reports whether the first bytes of a file show that it has other ones before an offset than those of
@@ -47,6 +45,9 @@ func (s *Sample) Differs(offset int64, mark record.Mark) bool {
 	}
 	m, ok := s.marks[offset]
 	if !ok {
+		if s.marks == nil { // few files are like others
+			s.marks = make(map[int64]record.Mark)
+		}
 		m = fingerprint.MarkOf(s.start[max(offset-record.MarkLen, 0):offset])
 		s.marks[offset] = m
 	}

@@ -177,6 +177,9 @@ func (x *Folders) Near(dir string) (all []string) {
 	return all
 }
 
+// Around returns a folder with those that Near returns for it.
+func (x *Folders) Around(dir string) []string { return append(x.Near(dir), filepath.Clean(dir)) }
+
 // FindNear looks for the file n, which was at path, in the folders beside its folder and in it. It must
 // have its old name or, in those that Near returns, one that begins like that. FindNear returns the
 // path where the file is now.

@@ -98,12 +98,12 @@ func BeginsAs(f io.ReaderAt, want record.Head) bool {
 	return err == nil && h == want
 }
 
-// Heads returns the heads of a file of this size as HeadsOf does. A length whose bytes cannot be read
-// is left out.
-func Heads(f io.ReaderAt, size int64) []record.Head {
-	b := make([]byte, min(size, int64(HeadLens[0])))
+// Start returns the first bytes of a file of this size, of which HeadsOf makes its heads. What cannot be read is
+// left out. The caller owns the slice.
+func Start(f io.ReaderAt, size int64) []byte {
+	b := make([]byte, max(min(size, int64(HeadLens[0])), 0))
 	n, _ := f.ReadAt(b, 0)
-	return HeadsOf(b[:n])
+	return b[:n]
 }
 
 // HeadsOf returns the heads (hashes of the first bytes) of content that begins with b, over every

@@ -33,7 +33,7 @@ func TestHeads(t *testing.T) {
 		if err != nil || h.Len != want {
 			t.Errorf("head of %d bytes: %v, %v", size, h, err)
 		}
-		all := Heads(bytes.NewReader(text[:size]), int64(size))
+		all := HeadsOf(Start(bytes.NewReader(text[:size]), int64(size)))
 		of := HeadsOf(text[:size])
 		if len(all) != len(of) || len(all) > 0 && (all[0] != h || of[0] != h) {
 			t.Errorf("heads of %d bytes: %v and %v, the first is %v", size, all, of, h)

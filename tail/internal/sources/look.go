@@ -1,7 +1,6 @@
 package sources
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 
@@ -46,7 +45,7 @@ type pool struct {
 // seen is what finds a file among others. It is small, since there may be hundreds of thousands.
 type seen struct {
 	inode uint64
-	heads [len(fingerprint.HeadLens)]uint64 // 0: it is shorter
+	heads [len(fingerprint.HeadLens)]uint64 // 0: it is shorter, or has none of this length
 }
 
 // matches returns the files that a spec matches.
@@ -113,12 +112,9 @@ func seenAt(path string) (s seen) {
 	}
 	defer f.Close()
 	s.inode = st.Ino
-	b := make([]byte, fingerprint.HeadLens[0])
-	n, _ := f.ReadAt(b, 0)
-	for i, length := range fingerprint.HeadLens {
-		if h, err := fingerprint.HeadOfLen(bytes.NewReader(b[:n]), length); err == nil {
-			s.heads[i] = h.Sum
-		}
+	start := fingerprint.Start(f, int64(fingerprint.HeadLens[0])) // whatever size it tells, which may be old
+	for _, h := range fingerprint.HeadsOf(start) {
+		s.heads[slices.Index(fingerprint.HeadLens[:], h.Len)] = h.Sum
 	}
 	return s
 }

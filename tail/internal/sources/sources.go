@@ -150,7 +150,7 @@ func (s Search) places(info record.FileInfo, copies bool) (all []string) {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		dir, base := filepath.Split(name)
-		for _, folder := range append(s.Folders.Near(dir), filepath.Clean(dir)) {
+		for _, folder := range s.Folders.Around(dir) {
 			add(s.Look.named(folder, base))
 		}
 	}
@@ -208,7 +208,7 @@ func (s Search) packedBeside(info record.FileInfo) (found []string) {
 	were := append(info.Paths(), info.First)
 	for _, at := range were {
 		dir := filepath.Dir(at)
-		for _, folder := range append(s.Folders.Near(dir), dir) {
+		for _, folder := range s.Folders.Around(dir) {
 			for _, was := range were {
 				found = append(found, s.Look.named(folder, filepath.Base(was)).paths...)
 			}
@@ -235,7 +235,7 @@ func PackedBeside(folders *finder.Folders, infos ...record.FileInfo) (found []st
 		}
 	}
 	for dir, all := range were {
-		for _, folder := range append(folders.Near(dir), dir) {
+		for _, folder := range folders.Around(dir) {
 			if near[folder] == nil {
 				near[folder] = make(rotation.Names)
 			}
