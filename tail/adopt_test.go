@@ -108,7 +108,9 @@ func TestDoubtedWithoutDescriptor(t *testing.T) {
 	tailer.scan()
 	asked("two scans later", true)
 	tailer.scanWithout()
-	d.miss(in, finder.NewWalk()) // it could not be opened
+	for _, p := range phases[3:] {
+		d.do(p, in, finder.NewWalk()) // it could not be opened
+	}
 	if len(in.suspect) == 0 || len(in.lost) > 0 {
 		t.Error("it is there, and counts as lost")
 	}

@@ -21,10 +21,10 @@ import (
 
 // findCopies looks for copies of truncated files, as copytruncate leaves them, which may have lines that
 // were written after the last read, and then beside each for copies from later truncations.
-func (d *discovery) findCopies(in *input, cut []*candidate) {
+func (d *discovery) findCopies(in *input) {
 	w := sources.NewLook()
 	var found []rotated
-	for _, c := range cut {
+	for _, c := range in.scan.cut {
 		last, isRead := d.copyOf(in, w, c)
 		if last.path != "" {
 			if last.st.Size > c.Position {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/look"
@@ -81,7 +82,7 @@ func (d *discovery) rescan() {
 	d.t.boundOpen()
 	for _, in := range d.t.inputs() {
 		in.starts = nil
-		in.scan.unread = d.unreadOf(in) // before others are taken for what they hold
+		in.scan.pass = pass{unread: d.unreadOf(in)} // before others are taken for what they hold
 	}
 	d.t.mu.Unlock()
 	for _, in := range d.t.inputs() {
@@ -112,39 +113,81 @@ func (d *discovery) rescan() {
 	d.weigh()
 }
 
-// scan looks for the files of an input: first where patterns match, then for those that are known and were not
-// found there, for copies and compressed files that have what is left of them, and for what was rotated after
-// them. Before each of these it takes over, in one section, what is known by then.
+// scan looks for the files of an input: first where patterns match, then, in phases, for the others.
 func (d *discovery) scan(in *input, w *finder.Walk) {
 	d.meetMoved(in)
-	in.scan.renewed, in.scan.paths = nil, nil
 	d.t.tellMatched(in, d.meetMatches(in, w))
 	d.noteSeen(in)
-	again, cut := d.unsettled(in)
-	d.askAgain(in, again)
-	d.findMoved(in)
-	d.findCopies(in, cut)
-	d.findPacked(in)
-	d.findRotated(in, d.miss(in, w))
+	for _, p := range phases {
+		d.do(p, in, w)
+	}
 }
 
-// unsettled returns what a scan has to ask about when all that patterns match was met: files that may be
-// copies, and truncated generations of which copies are to be looked for. It also notes what became of the
-// files that no earlier run has read to their end.
-func (d *discovery) unsettled(in *input) (again []suspicion, cut []*candidate) {
+// phase is a part of a scan of an input. First, while mu is held, it takes over what the phase before has found
+// out, and what it asks about itself; then it looks at files.
+type phase struct {
+	take func(d *discovery, in *input, w *finder.Walk)
+	look func(d *discovery, in *input)
+}
+
+func (d *discovery) do(p phase, in *input, w *finder.Walk) {
 	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	for i, u := range in.scan.unread {
+	p.take(d, in, w)
+	d.t.mu.Unlock()
+	p.look(d, in)
+}
+
+// phases are those of every scan, in their order: files that are known and were not found where patterns match,
+// copies of truncated ones, compressed copies of what is left of others, files that are gone, and what was
+// rotated after them.
+var phases = [...]phase{
+	{(*discovery).takeUnsettled, (*discovery).findUnsettled},
+	{(*discovery).takeLost, (*discovery).findPacked},
+	{(*discovery).takeUnmet, (*discovery).meetStrays},
+	{(*discovery).takeAbsent, (*discovery).lookAtAbsent},
+	{(*discovery).takeAway, (*discovery).findRotated},
+}
+
+// pass is what the phases of the scan under way hand on.
+type pass struct {
+	unread   []unfinished           // by earlier runs
+	again    []suspicion            // files that may be copies
+	cut      []*candidate           // truncated generations of which copies are looked for
+	gone     []*generation          // of the unread ones, where nothing has what is left of them
+	settled  []*candidate           // what was left of them is read in copies, as files of their own
+	lost     []record.FileInfo      // of which compressed copies are looked for
+	wanted   []stray                // compressed files that are looked for themselves
+	removed  []inode.Node           // of these, those that are gone for sure
+	strays   []stray                // compressed files that were found
+	absent   []absence              // readers whose files were not found
+	vanished []vanishing            // files that may be copies and were not found
+	missing  []missing              // generations that have had no reader for long
+	away     []rotated              // beside which others may have been rotated
+	renewed  map[inode.Node]*reader // see readyCopiedUp; nil: not asked for yet
+	paths    map[string]bool        // of known files; nil: not asked for yet
+}
+
+// takeUnsettled takes over what a scan has to ask about when all that patterns match was met: files that may be
+// copies, and truncated generations of which copies are to be looked for. It also notes what became of the
+// files that no earlier run has read to their end. The caller holds mu.
+func (d *discovery) takeUnsettled(in *input, _ *finder.Walk) {
+	p := &in.scan.pass
+	for i, u := range p.unread {
 		if u.at == "" && in.readers.Get(inode.Of(u.info)) == nil {
-			in.scan.unread[i].lost = u.candidate(d.t.scans.no)
+			p.unread[i].lost = u.candidate(d.t.scans.no)
 		}
 	}
 	for _, k := range in.truncated {
-		cut = append(cut, k.candidate(d.t.scans.no))
+		p.cut = append(p.cut, k.candidate(d.t.scans.no))
 	}
 	in.truncated = nil
-	again = slices.SortedFunc(maps.Values(in.suspect), func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
-	return again, cut
+	p.again = slices.SortedFunc(maps.Values(in.suspect), func(a, b suspicion) int { return cmp.Compare(a.since, b.since) })
+}
+
+func (d *discovery) findUnsettled(in *input) {
+	d.askAgain(in)
+	d.findMoved(in)
+	d.findCopies(in)
 }
 
 // meetMatches meets every path that the walk finds for an input, and reports whether there is one. A
@@ -238,10 +281,10 @@ func (d *discovery) met(in *input, path string, st inode.Status, was string, lef
 
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and
 // that no pattern matches, so that the scan itself does not find them.
-func (d *discovery) askAgain(in *input, again []suspicion) {
+func (d *discovery) askAgain(in *input) {
 	was := in.scan.unopened
 	in.scan.unopened = make(map[inode.Node]unopened)
-	for _, s := range again {
+	for _, s := range in.scan.again {
 		if st, err := inode.At(s.path); s.scan != d.t.scans.no && !in.Reads(s.path) && err == nil && st.Node == s.node {
 			d.adopt(in, s.path, s.path)
 		}

@@ -47,55 +47,60 @@ func leadsElsewhere(path string, n inode.Node) bool {
 	return err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// miss handles the files that the scan w did not find: the tracker decides about those with a
-// reader, files that may be copies are looked for and compared by their descriptors, and generations
-// without a file are forgotten after forget_after. It returns the files beside which others may have been
-// rotated.
-func (d *discovery) miss(in *input, w *finder.Walk) (away []rotated) {
-	t := d.t
-	t.mu.Lock()
+// takeAbsent takes over the files that the scan w did not find: those with a reader, those that may be copies, and
+// generations that had no reader for forget_after. The caller holds mu.
+func (d *discovery) takeAbsent(in *input, w *finder.Walk) {
 	in.known.dropFirsts()
 	d.tellLost(in)
 	for _, p := range in.packed {
-		if p.scan != t.scans.no && p.first == "" && !w.Unknown(p.path) {
+		if p.scan != d.t.scans.no && p.first == "" && !w.Unknown(p.path) {
 			in.dropPacked(p)
 		}
 	}
-	absent, vanished, missing := d.absent(in, w), d.vanished(in, w), d.longMissing(in, w)
-	t.mu.Unlock()
-	if len(absent) > 0 {
-		d.stirred = t.scans.no
+	p := &in.scan.pass
+	p.absent, p.vanished, p.missing = d.absent(in, w), d.vanished(in, w), d.longMissing(in, w)
+	if len(p.absent) > 0 {
+		d.stirred = d.t.scans.no
 	}
-	vanished = slices.DeleteFunc(vanished, func(v vanishing) bool { return d.findVanished(in, v) })
-	for i := range absent {
-		absent[i].look()
+}
+
+// lookAtAbsent looks what became of the files that the scan did not find. Those that may be copies are looked for
+// and compared by their descriptors.
+func (d *discovery) lookAtAbsent(in *input) {
+	p := &in.scan.pass
+	p.vanished = slices.DeleteFunc(p.vanished, func(v vanishing) bool { return d.findVanished(in, v) })
+	for i := range p.absent {
+		p.absent[i].look()
 	}
-	for i := range missing {
-		_, missing[i].there = in.folders.FindInfo(missing[i].info)
+	for i := range p.missing {
+		_, p.missing[i].there = in.folders.FindInfo(p.missing[i].info)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, a := range absent {
+}
+
+// takeAway tells the tracker of readers whose files were not found, forgets what is missing for long, and
+// takes over the files beside which others may have been rotated. The caller holds mu.
+func (d *discovery) takeAway(in *input, _ *finder.Walk) {
+	for _, a := range in.scan.absent {
 		if a.pinned != a.r.pinned {
 			a.r.own().pinned = a.pinned
 		}
-		t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
+		d.t.apply(a.r, tracker.Unseen{Left: a.left, Deleted: a.deleted})
 	}
-	for _, v := range vanished {
-		t.missCopy(in, v.suspicion)
+	for _, v := range in.scan.vanished {
+		d.t.missCopy(in, v.suspicion)
 	}
-	for _, m := range missing {
-		t.forgetMissing(in, m)
+	for _, m := range in.scan.missing {
+		d.t.forgetMissing(in, m)
 	}
-	away = append(in.scan.rotated, in.rotated...)
+	away := append(in.scan.rotated, in.rotated...)
 	in.rotated, in.scan.rotated = nil, nil
 	for i, g := range away {
 		away[i].open = in.readers.Get(inode.Of(g.info)) != nil
 		if k := in.byNode.get(inode.Of(g.info)); g.deleted && k != nil {
-			away[i].gone = k.candidate(t.scans.no)
+			away[i].gone = k.candidate(d.t.scans.no)
 		}
 	}
-	return away
+	in.scan.away = away
 }
 
 // absent returns the readers whose files the scan w did not find. The caller holds mu.

@@ -60,13 +60,7 @@ type scanned struct {
 	matched  time.Time               // when a path matched last
 	unopened map[inode.Node]unopened // by the last scan
 	rotated  []rotated               // beside which the next scan looks again
-
-	// Of the scan under way.
-	unread  []unfinished           // by earlier runs
-	gone    []*generation          // of these, where nothing has what is left of them
-	settled []*candidate           // what was left of them is read in copies, as files of their own
-	renewed map[inode.Node]*reader // see readyCopiedUp; nil: not asked for yet
-	paths   map[string]bool        // of known files; nil: not asked for yet
+	pass
 }
 
 // newFiles returns the state of an input of that name that has no files yet.

@@ -63,18 +63,24 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 	if how == compressed.Unknown && !never && time.Since(time.Unix(0, st.Ctime)) < finder.ActiveFor {
 		time.AfterFunc(in.RotateQuiet.D(), d.t.rescanSoon) // its beginning is still to come
 	}
-	if how == compressed.Unknown || never && matched {
+	if matched && (never || how == compressed.Unknown) {
 		return
 	}
 	handle, real := inode.Handle(f), d.leads(path, st.Node)
 	d.t.mu.Lock()
-	if in.readers.Get(st.Node) != nil {
-		d.t.mu.Unlock()
+	defer d.t.mu.Unlock()
+	p := in.packed[st.Node]
+	switch {
+	case !how.IsReadable(): // no more; what is looked for waits until it is again
+		if p != nil {
+			p.emptied, p.err = true, nil
+		}
+		return
+	case in.readers.Get(st.Node) != nil:
 		return
 	}
 	in.claim(path, st.Node, handle)
 	delete(in.untold, st.Node)
-	p := in.packed[st.Node]
 	if p == nil || p.st.Size != st.Size || p.st.Ctime != st.Ctime {
 		was := p
 		p = &packed{in: in, st: st, how: how, handle: handle, since: time.Now()}
@@ -101,9 +107,7 @@ func (d *discovery) meetPacked(in *input, path string, f *os.File, st inode.Stat
 		p.old = k.info.Info().Old > 0 && p.isAs(k)
 	}
 	d.t.advance(p)
-	err := p.err
-	d.t.mu.Unlock()
-	d.t.tell(path, err)
+	d.t.tell(path, p.err)
 }
 
 // state is what the decision about a file goes by. The caller holds mu.

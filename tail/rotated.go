@@ -38,12 +38,12 @@ type rotated struct {
 // of the first look.
 const mostLooks = 3
 
-// findRotated looks for files that were rotated after those in away, which were just rotated or deleted, and
+// findRotated looks for files that were rotated after those that were just rotated or deleted (away), and
 // that no scan has found, several times, since names can change during a look. Beside one that is still open it
 // looks again when the next file is at its path: by then others may have been there.
-func (d *discovery) findRotated(in *input, away []rotated) {
+func (d *discovery) findRotated(in *input) {
 	w := sources.NewLook()
-	for _, g := range away {
+	for _, g := range in.scan.away {
 		if !g.next && isAnother(g.info.First, inode.Of(g.info)) {
 			g.next, g.looks = true, 0
 		}

@@ -7,43 +7,15 @@ import (
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
+	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/sources"
 )
 
-// findPacked looks beside files that disappeared before they were read to their end for compressed
-// copies, which no pattern need match, and for the compressed files that are wanted and that the scan has not
-// met.
-func (d *discovery) findPacked(in *input) {
-	lost, wanted := d.soughtPacked(in)
-	var gone []inode.Node // of those wanted, for sure
-	var found []stray
-	add := func(path, first string) {
-		if st, err := inode.At(path); err == nil && st.IsRegular() {
-			found = append(found, stray{path, first, st.Node})
-		}
-	}
-	for _, s := range wanted {
-		if path := in.whereNow([]string{s.path}, s.node); path != "" {
-			add(path, s.first)
-		} else if in.folders.Shut([]string{s.path}) == nil {
-			gone = append(gone, s.node)
-		}
-	}
-	for _, path := range sources.PackedBeside(&in.folders, lost...) {
-		add(path, path)
-	}
-	for _, s := range d.unmet(in, gone, found) {
-		d.meetStray(in, s)
-	}
-}
-
-// soughtPacked returns the lost files of which a compressed copy is looked for, and the compressed files
+// takeLost takes over the lost files of which a compressed copy is looked for, and the compressed files
 // that are looked for themselves. Before, it notes what the scan has found out about files that are
-// gone, and forgets lost ones that need no more looking for.
-func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, wanted []stray) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
+// gone, and forgets lost ones that need no more looking for. The caller holds mu.
+func (d *discovery) takeLost(in *input, _ *finder.Walk) {
 	for _, c := range in.scan.settled {
 		if c.stands() {
 			d.t.settle(c.k)
@@ -55,28 +27,45 @@ func (d *discovery) soughtPacked(in *input) (lost []record.FileInfo, wanted []st
 			in.lost = append(in.lost, k)
 		}
 	}
-	in.scan.settled, in.scan.gone = nil, nil
 	in.lost = slices.DeleteFunc(in.lost, func(k *generation) bool {
 		return k.reader != nil || k.info.Info().Done && k.truncated.IsZero() || in.known.Get(k.file()) != k ||
 			!k.truncated.IsZero() && time.Since(k.truncated) > compare.FreshCopy
 	})
 	for _, k := range in.lost {
-		lost = append(lost, k.info.Info())
+		in.scan.lost = append(in.scan.lost, k.info.Info())
 	}
 	for n, p := range in.packed {
 		if p.first != "" && p.scan != d.t.scans.no {
-			wanted = append(wanted, stray{p.path, p.first, n})
+			in.scan.wanted = append(in.scan.wanted, stray{p.path, p.first, n})
 		}
 	}
-	return lost, wanted
 }
 
-// unmet notes that files which were looked for are gone, and returns those of found that no reader has
-// and this scan has not met, each once.
-func (d *discovery) unmet(in *input, gone []inode.Node, found []stray) []stray {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	for _, n := range gone {
+// findPacked looks beside files that disappeared before they were read to their end for compressed
+// copies, which no pattern need match, and for the compressed files that are wanted and that the scan has not
+// met.
+func (d *discovery) findPacked(in *input) {
+	add := func(path, first string) {
+		if st, err := inode.At(path); err == nil && st.IsRegular() {
+			in.scan.strays = append(in.scan.strays, stray{path, first, st.Node})
+		}
+	}
+	for _, s := range in.scan.wanted {
+		if path := in.whereNow([]string{s.path}, s.node); path != "" {
+			add(path, s.first)
+		} else if in.folders.Shut([]string{s.path}) == nil {
+			in.scan.removed = append(in.scan.removed, s.node)
+		}
+	}
+	for _, path := range sources.PackedBeside(&in.folders, in.scan.lost...) {
+		add(path, path)
+	}
+}
+
+// takeUnmet notes that compressed files which were looked for are gone, and leaves out of those found the ones
+// that a reader has or this scan has met. The caller holds mu.
+func (d *discovery) takeUnmet(in *input, _ *finder.Walk) {
+	for _, n := range in.scan.removed {
 		if k := in.doubted(n); k != nil {
 			in.lost = append(in.lost, k) // for the log
 		}
@@ -85,7 +74,7 @@ func (d *discovery) unmet(in *input, gone []inode.Node, found []stray) []stray {
 		}
 	}
 	met := make(map[inode.Node]bool)
-	return slices.DeleteFunc(found, func(s stray) bool {
+	in.scan.strays = slices.DeleteFunc(in.scan.strays, func(s stray) bool {
 		known := met[s.node] || in.readers.Get(s.node) != nil || in.packed[s.node] != nil && in.packed[s.node].scan == d.t.scans.no
 		met[s.node] = true
 		return known
@@ -98,23 +87,17 @@ type stray struct {
 	node        inode.Node
 }
 
-// meetStray handles a stray if it is compressed by its first bytes. One that is looked for and is compressed no more
-// waits until it is again.
-func (d *discovery) meetStray(in *input, s stray) {
-	f, st, err := inode.Open(s.path)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	if how, _, _ := compressed.KindAt(f); how.IsReadable() {
-		d.meetPacked(in, s.path, f, st, how, s.first)
-		return
-	}
-	d.t.locked(func() {
-		if p := in.packed[s.node]; p != nil {
-			p.emptied, p.err = true, nil
+// meetStrays handles the strays that were found, if they are compressed by their first bytes.
+func (d *discovery) meetStrays(in *input) {
+	for _, s := range in.scan.strays {
+		f, st, err := inode.Open(s.path)
+		if err != nil {
+			continue
 		}
-	})
+		how, _, _ := compressed.KindAt(f)
+		d.meetPacked(in, s.path, f, st, how, s.first)
+		f.Close()
+	}
 }
 
 // tellLost logs the files that disappeared and of which no copy was found, after all

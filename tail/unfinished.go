@@ -87,7 +87,6 @@ func (d *discovery) findMoved(in *input) {
 			d.findAfter(in, w, u.info, path) // those rotated after it may be there though it is gone
 		}
 	}
-	in.scan.unread = nil
 }
 
 // findAfter is findSiblings for a file that no earlier run has read to its end. Where it has another name by then,
