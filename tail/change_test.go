@@ -58,7 +58,8 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 		must(t, s.pack("a.log", ".gz"))
 		tailer := w.stepped()
 		tailer.scan()
-		did := tailer.nextSurvey(inspection{})
+		var did inspection
+		tailer.on(&did)
 		did.facts, did.err = tailer.lookThrough(t.Context(), did.p, did.path)
 		must(t, did.err)
 		if by == "it was removed" {
@@ -67,8 +68,9 @@ func TestInspectionOutlivesItsInput(t *testing.T) {
 			w.inputs[0].Paths = []string{w.path("*.none")}
 		}
 		tailer.reload()
-		tailer.nextSurvey(did)
-		if n := did.p.in.readers.Len(); n > 0 {
+		in := did.p.in
+		tailer.on(&did)
+		if n := in.readers.Len(); n > 0 {
 			t.Errorf("%s: it has %d readers", by, n)
 		}
 		tailer.turnAll()

@@ -82,9 +82,19 @@ const stalledAfter = 10 * time.Second
 // mayUnpack reports whether a reader may decompress its file now: few do at the same time. If not, it
 // gets a turn later.
 func (t *Tailer) mayUnpack(r *reader) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := time.Now()
+	ask := unpacking{r: r}
+	t.on(&ask)
+	return ask.may
+}
+
+// unpacking is that a worker is about to decompress the file of its reader.
+type unpacking struct {
+	r   *reader
+	may bool
+}
+
+func (e *unpacking) happen(t *Tailer) {
+	r, now := e.r, time.Now()
 	if r.Offset() != r.z.reached || r.z.moved.IsZero() {
 		r.z.reached, r.z.moved = r.Offset(), now
 	}
@@ -100,7 +110,7 @@ func (t *Tailer) mayUnpack(r *reader) bool {
 			t.ready(r)
 		})
 	}
-	return may
+	e.may = may
 }
 
 // endUnpacking frees the memory of a reader that decompresses its file, and its place for the next that

@@ -117,8 +117,8 @@ func (d *discovery) copyPaths(in *input, w *sources.Look, c *candidate, dir stri
 // reports whether there is one: then what was left unread of the file is in it.
 func (d *discovery) readCopies(in *input, w *sources.Look, c *candidate) (found bool) {
 	for _, s := range d.copiesOfGone(in, w, c) {
-		switch known, doubted := d.knows(in, s.st.Node); {
-		case known || doubted || s.spent:
+		switch {
+		case s.spent || d.t.knows(in, s.st.Node).is:
 			found = found || c.End() >= identity.Enough // else it may be an earlier file with the same header
 		case !in.Reads(s.path): // else a scan has met it, and leaves it out
 			if d.adopt(in, s.path, c.Info.First); !in.isUnopened(s.st.Node) {
@@ -196,8 +196,8 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 		return st, false, false
 	}
 	defer f.Close()
-	known, doubted := d.knows(in, st.Node)
-	known = known && !doubted
+	k := d.t.knows(in, st.Node)
+	known = k.is && !k.doubted
 	if c.reader != nil || !c.isComparable() || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}

@@ -258,8 +258,9 @@ func TestPollLoopIsWoken(t *testing.T) {
 	r := tailer.readerAt(w.path("a.log"))
 	now := agenda.Now()
 	tailer.looks.queue.Cancel(r)
-	if next := tailer.pollDue(); next != time.Hour {
-		t.Errorf("with nothing planned it comes after %v", next)
+	var due looking
+	if tailer.on(&due); due.next != time.Hour {
+		t.Errorf("with nothing planned it comes after %v", due.next)
 	}
 	f := func(in time.Duration, want bool) {
 		t.Helper()
@@ -275,7 +276,7 @@ func TestPollLoopIsWoken(t *testing.T) {
 	}
 	f(2*time.Hour, false)
 	f(10*time.Minute, true)
-	tailer.pollDue()
+	tailer.on(new(looking))
 	f(11*time.Minute, false)
 	f(9*time.Minute, true)
 	if every := lookEvery(tailer.inputs()); every != finder.LookFast {

@@ -159,10 +159,19 @@ func (w *worker) register(r *reader) error {
 	r.info.Head, r.info.Size = head, r.size
 	r.headed = fingerprint.HeadLen(r.size)
 	r.registered = true
-	w.t.mu.Lock()
-	r.in.describe(r.k, r.info)
-	facts := r.k.info
-	w.t.mu.Unlock()
-	w.t.remember(r.file, facts)
+	now := described{r: r}
+	w.t.on(&now)
+	w.t.remember(r.file, now.facts)
 	return nil
+}
+
+// described is that the worker of a reader has found out more about its file (info).
+type described struct {
+	r     *reader
+	facts record.Facts // for the journal
+}
+
+func (e *described) happen(*Tailer) {
+	e.r.in.describe(e.r.k, e.r.info)
+	e.facts = e.r.k.info
 }

@@ -27,8 +27,10 @@ type discovery struct {
 	led     led
 	heard   heard       // from events
 	taking  finder.Cost // of files that the scan has taken up
-	weighed int64       // bytes that Known was told of last
+	weight  int64       // see estimate
+	weighed int64       // the one that Known was told of last
 	stirred uint64      // the last scan that has found that names had changed
+	meeting meeting     // see meet
 }
 
 // discover scans the folders for files until ctx ends. A run --once scans once and ends when all
@@ -55,10 +57,11 @@ func (d *discovery) awaitAll(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		busy, rotated := d.t.readWaiting()
+		var left readWaiting
+		d.t.on(&left)
 		switch {
-		case busy:
-		case rotated:
+		case left.busy:
+		case left.rotated:
 			d.rescan()
 		default:
 			return
@@ -105,6 +108,7 @@ func (d *discovery) rescan() {
 	d.t.readySeekers()
 	d.t.notices.Expire(d.t.byPath.Has)
 	d.t.noteEnd()
+	d.estimate()
 	d.t.mu.Unlock()
 	d.t.turns.ended.Broadcast()
 	for path, err := range settled {
@@ -227,10 +231,11 @@ func (d *discovery) meet(in *input, path, first string) {
 		}
 		return
 	}
-	m := d.met(in, path, st, path, false)
-	for m.at != "" {
+	m := &d.meeting // not new for each of thousands of files
+	*m = meeting{in: in, path: path, st: st, was: path}
+	for d.t.on(m); m.at != ""; d.t.on(m) {
 		now, err := inode.At(m.at)
-		m = d.met(in, path, st, m.at, err != nil || now.Node != st.Node)
+		*m = meeting{in: in, path: path, st: st, was: m.at, left: err != nil || now.Node != st.Node}
 	}
 	if m.isRead {
 		return
@@ -251,8 +256,15 @@ func (d *discovery) meet(in *input, path, first string) {
 	}
 }
 
-// meeting is what is known of a file that a scan has found.
+// meeting is that a scan has found a file, and asks what is known of it. A reader that knows it by the path was is
+// told.
 type meeting struct {
+	in   *input
+	path string
+	st   inode.Status
+	was  string
+	left bool // was does not lead to the file any more
+
 	isRead bool   // a reader has it, and was told
 	at     string // a reader has it, and knows it by this path, which is to be looked at first; empty: none
 	rival  *input // see Tailer.rival
@@ -260,23 +272,18 @@ type meeting struct {
 	begun  bool   // it is followed, however old it is: it may be written to and rotated
 }
 
-// met returns what is known of the file that a scan has found at path; st is its status. A reader that knows
-// it by the path was is told; left says that this does not lead to the file any more.
-func (d *discovery) met(in *input, path string, st inode.Status, was string, left bool) (m meeting) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	r := in.readers.Get(st.Node)
+func (m *meeting) happen(t *Tailer) {
+	r := m.in.readers.Get(m.st.Node)
 	switch {
 	case r == nil:
-		m.rival, m.rest = d.t.rival(in, st)
-		m.begun = in.byNode.get(st.Node) != nil
-	case r.path() != was:
+		m.rival, m.rest = t.rival(m.in, m.st)
+		m.begun = m.in.byNode.get(m.st.Node) != nil
+	case r.path() != m.was:
 		m.at = r.path()
 	default:
 		m.isRead = true
-		d.t.seen(r, path, left, st)
+		t.seen(r, m.path, m.left, m.st)
 	}
-	return m
 }
 
 // askAgain compares the files again that an earlier scan could not tell from copies or not open, and

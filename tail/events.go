@@ -1,6 +1,8 @@
 package tail
 
 import (
+	"slices"
+
 	"kusto-agent/internal/compressed"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"
@@ -32,10 +34,17 @@ type listener struct{ t *Tailer }
 
 // Heard has readers look at files that were written to, and notes names for the goroutine that discovers.
 func (l listener) Heard(all []finder.Event) {
-	t, named := l.t, false
-	t.mu.Lock()
+	l.t.on(heardOf(all))
+	if slices.ContainsFunc(all, func(e finder.Event) bool { return e.What != finder.Written }) {
+		l.t.rescanSoon()
+	}
+}
+
+// heardOf are events of the kernel.
+type heardOf []finder.Event
+
+func (all heardOf) happen(t *Tailer) {
 	for _, e := range all {
-		named = named || e.What != finder.Written
 		switch e.What {
 		case finder.Written:
 			for r := range t.byPath.Get(e.Path) {
@@ -48,10 +57,6 @@ func (l listener) Heard(all []finder.Event) {
 				t.news.renames = append(t.news.renames, finder.Rename{From: e.From, To: e.Path})
 			}
 		}
-	}
-	t.mu.Unlock()
-	if named {
-		t.rescanSoon()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"kusto-agent/tail/internal/inode"
 )
 
-// takeNews takes over what events have told since it did so last.
+// takeNews takes over what events have told since it did so last, and estimates anew what is known.
 func (d *discovery) takeNews() {
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
@@ -16,6 +16,7 @@ func (d *discovery) takeNews() {
 	d.heard = heard{append(d.heard.fresh, news.fresh...), append(d.heard.renames, news.renames...)}
 	d.heard.renames = d.heard.renames[:min(len(d.heard.renames), atOnce)] // they wait for the end of a scan
 	news.heard = heard{}
+	d.estimate()
 }
 
 // meetFresh reads the new files of which events told, and the files in new folders.
@@ -80,13 +81,21 @@ func (d *discovery) isKnown(in *input, path string) bool {
 	if err != nil || !st.IsRegular() {
 		return true
 	}
-	known, _ := d.knows(in, st.Node)
-	return known
+	return d.t.knows(in, st.Node).is
 }
 
-// knows reports whether a file is being read or remembered, and whether that is because it may be a copy.
-func (d *discovery) knows(in *input, n inode.Node) (known, doubted bool) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	return in.has(n), in.doubted(n) != nil
+// knows returns whether a file is known. The caller does not hold mu.
+func (t *Tailer) knows(in *input, n inode.Node) known {
+	k := known{in: in, n: n}
+	t.on(&k)
+	return k
 }
+
+// known asks whether the file n is being read or remembered, and whether that is because it may be a copy.
+type known struct {
+	in          *input
+	n           inode.Node
+	is, doubted bool
+}
+
+func (k *known) happen(*Tailer) { k.is, k.doubted = k.in.has(k.n), k.in.doubted(k.n) != nil }

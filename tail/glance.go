@@ -13,7 +13,9 @@ func (t *Tailer) hears(r *reader) bool {
 // glance checks the idle files for which no events come, and gives a turn to those that have grown.
 // It reports whether there are any.
 func (d *discovery) glance() (grown bool) {
-	for _, g := range d.toGlanceAt() {
+	to := glances{of: d}
+	d.t.on(&to)
+	for _, g := range to.all {
 		// One that was moved or deleted is handled by the next scan.
 		if st, err := inode.At(g.path); err == nil && st.Node == g.node && !g.form.isOf(st) {
 			d.t.ready(g.r)
@@ -31,16 +33,18 @@ type glanced struct {
 	form form
 }
 
-// toGlanceAt returns the idle files for which no events come and no turn is planned.
-func (d *discovery) toGlanceAt() (all []glanced) {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	for _, r := range d.unheard() {
+// glances asks for the idle files for which no events come and no turn is planned.
+type glances struct {
+	of  *discovery
+	all []glanced
+}
+
+func (e *glances) happen(*Tailer) {
+	for _, r := range e.of.unheard() {
 		if r.life.Turn() == tracker.Resting && !r.polled.IsPlanned() {
-			all = append(all, glanced{r, r.node(), r.path(), r.form()})
+			e.all = append(e.all, glanced{r, r.node(), r.path(), r.form()})
 		}
 	}
-	return all
 }
 
 // silence lists the readers whose growth no event reports. To ask that of each of thousands

@@ -113,21 +113,27 @@ func (p *packed) alike(heads []record.Head) (all []*generation) {
 	return all
 }
 
-// places returns the offsets, in order, at which an inspection takes hashes of a compressed file:
-// those for which a generation that it may contain has one. heads are of its beginning.
-func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// places asks for the offsets, in order, at which an inspection takes hashes of a compressed file:
+// those for which a generation that it may contain has one.
+type places struct {
+	p     *packed
+	heads []record.Head // of its beginning
+	all   []int64
+}
+
+func (e *places) happen(*Tailer) {
+	var all []int64
 	add := func(k *generation) {
 		all = append(all, k.position)
 		for _, at := range k.trail {
 			all = append(all, at.Offset)
 		}
 	}
+	p := e.p
 	if k := p.in.byNode.get(p.st.Node); k != nil {
 		add(k)
 	}
-	for _, k := range p.alike(heads) {
+	for _, k := range p.alike(e.heads) {
 		add(k)
 	}
 	slices.Sort(all)
@@ -135,7 +141,7 @@ func (t *Tailer) places(p *packed, heads []record.Head) (all []int64) {
 	for len(all) > 0 && all[0] == 0 {
 		all = all[1:]
 	}
-	return all
+	e.all = all
 }
 
 // enoughAlike is identity.Enough where other files are known to begin in the same way: less may be

@@ -171,7 +171,7 @@ func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 // registers in the journal. An error is one of reading the file.
 func (w *worker) renew(r *reader) error {
 	r.info.Size = r.high
-	w.t.nextGeneration(r, w.t.recent.Before(r.file, r.Offset()))
+	w.t.on(renewed{r, w.t.recent.Before(r.file, r.Offset())})
 	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
 	r.registered, r.toldOf = false, toldOf{}
 	return w.register(r)
@@ -214,12 +214,16 @@ func (t *Tailer) retired(r *reader, left compare.Departure) {
 	}
 }
 
-// nextGeneration gives the reader of a file that was truncated or rewritten the next generation,
-// and has copies of the old content looked for. late is what was read of that last.
-func (t *Tailer) nextGeneration(r *reader, late []byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.keepLate(r.k, late)
+// renewed is that a worker has found that the file of its reader was truncated or rewritten. It gives the reader the
+// next generation, and has copies of the old content looked for.
+type renewed struct {
+	r    *reader
+	late []byte // what was read of the old content last
+}
+
+func (e renewed) happen(t *Tailer) {
+	r := e.r
+	t.keepLate(r.k, e.late)
 	found := time.Now()
 	r.k.own().truncated, r.k.changed = found, r.shown.mtime
 	for _, o := range r.part() {

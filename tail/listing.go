@@ -17,35 +17,38 @@ import (
 // it includes files that exclude leaves out, and files that are gone but remembered. It
 // scans the folders itself, and readers do not wait for it.
 func (t *Tailer) Listing(all bool) []FileStatus {
-	inputs := t.inputs()
-	l := listing{t: t, all: all, told: make(map[notices.Subject]bool)}
-	for _, in := range inputs {
+	l := listing{t: t, inputs: t.inputs(), all: all, told: make(map[notices.Subject]bool)}
+	for _, in := range l.inputs {
 		l.match(in)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.on(&l)
+	return l.files
+}
+
+// happen lists the files.
+func (l *listing) happen(t *Tailer) {
 	for _, m := range l.matched {
 		l.meet(m.in, m.path, m.st, m.regular)
 	}
 	l.files = slices.DeleteFunc(l.files, func(f FileStatus) bool { // a reader has the file since
 		return some(t.byPath.Get(f.Path), func(r *reader) bool { return r.in.Name == f.File.Input && !r.life.IsGone() })
 	})
-	for _, in := range inputs {
+	for _, in := range l.inputs {
 		for r := range in.readers.All() {
 			l.told[notices.Subject{Path: r.path(), Input: in.Name}] = true
 			l.files = append(l.files, t.statusOf(r))
 		}
-		if all {
+		if l.all {
 			l.remember(in)
 		}
 	}
 	l.notices()
-	return l.files
 }
 
 // listing is one look at everything.
 type listing struct {
 	t       *Tailer
+	inputs  []*input
 	all     bool
 	matched []matched
 	told    map[notices.Subject]bool // whose notices are in files

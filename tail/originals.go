@@ -130,9 +130,11 @@ func secondOf(f *os.File) (dup *os.File) {
 	return dup
 }
 
-// remembered is a file that is known, and the input it is of.
+// remembered is what is known of a file, and the input it is of.
 type remembered struct {
-	in     *input
+	file   record.File
+	named  bool   // there is an input of that name, or was
+	in     *input // nil: nothing is known of the file
 	info   record.FileInfo
 	former bool // the input is no longer configured
 	copies bool // so much was read that a copy is taken for what it is; of less, it is read from its start
@@ -145,24 +147,32 @@ type remembered struct {
 // ErrNotConfigured if no input, also no removed one, has the name, and ErrSourceGone if nothing is
 // known of the file.
 func (t *Tailer) rememberedOf(f record.File) (remembered, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	named := false
-	for in := range t.everyInput {
-		if k := in.known.Get(f); k != nil {
-			now, there := t.inputOf(in.Name)
-			of := remembered{in: in, info: k.info.Info(), former: now != in || !there, copies: k.candidate(t.scans.no).End() >= identity.Enough, unnamed: k.isUnnamed()}
-			if r := k.reader; r != nil && r.z == nil {
-				of.held = r.f
-			}
-			return of, nil
-		}
-		named = named || in.Name == f.Input
-	}
-	if !named {
+	of := remembered{file: f}
+	t.on(&of)
+	switch {
+	case of.in != nil:
+		return of, nil
+	case !of.named:
 		return remembered{}, fmt.Errorf("%w: %s", ErrNotConfigured, f.Input)
 	}
 	return remembered{}, fmt.Errorf("%w: nothing is remembered of the file", ErrSourceGone)
+}
+
+func (of *remembered) happen(t *Tailer) {
+	for in := range t.everyInput {
+		of.named = of.named || in.Name == of.file.Input
+		k := in.known.Get(of.file)
+		if k == nil {
+			continue
+		}
+		now, there := t.inputOf(in.Name)
+		of.in, of.info, of.former = in, k.info.Info(), now != in || !there
+		of.copies, of.unnamed = k.candidate(t.scans.no).End() >= identity.Enough, k.isUnnamed()
+		if r := k.reader; r != nil && r.z == nil {
+			of.held = r.f
+		}
+		return
+	}
 }
 
 // Shaped returns nil if the inputs of a payload have the same route and shaping as when it

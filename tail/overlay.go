@@ -36,32 +36,49 @@ func (d *discovery) readyCopiedUp(in *input, path string, n inode.Node) bool {
 // renewedOf returns the readers whose open file has another inode than before, by that. path
 // restricts the search to one path; empty: all.
 func (d *discovery) renewedOf(in *input, path string) map[inode.Node]*reader {
-	open := make(map[*reader]*os.File)
-	was := make(map[*reader]inode.Node)
-	d.t.mu.Lock()
-	for r := range in.readers.All() {
-		if r.f != nil && (path == "" || r.path() == path) {
-			open[r], was[r] = r.f, r.node()
-		}
-	}
-	d.t.mu.Unlock()
+	open := openFiles{in: in, path: path}
+	d.t.on(&open)
 	renewed := make(map[inode.Node]*reader)
-	for r, f := range open {
-		if st, err := inode.In(f); err == nil && st.Node != was[r] {
-			renewed[st.Node] = r
+	for _, o := range open.all {
+		if st, err := inode.In(o.f); err == nil && st.Node != o.was {
+			renewed[st.Node] = o.r
 		}
 	}
 	return renewed
 }
 
-// follow gives a reader the new inode of its open file, of which st is the status. The journal gets
-// it in this turn (moved). It does nothing if another reader has the new inode.
-func (w *worker) follow(r *reader, st inode.Status) {
-	t := w.t
-	handle := inode.Handle(r.f)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	was := inode.Of(r.info)
+// openFiles asks for the open files of an input; path as in renewedOf.
+type openFiles struct {
+	in   *input
+	path string
+	all  []openFile
+}
+
+type openFile struct {
+	r   *reader
+	f   *os.File
+	was inode.Node
+}
+
+func (e *openFiles) happen(*Tailer) {
+	for r := range e.in.readers.All() {
+		if r.f != nil && (e.path == "" || r.path() == e.path) {
+			e.all = append(e.all, openFile{r, r.f, r.node()})
+		}
+	}
+}
+
+// copiedUp is that a worker has found another inode of the open file of its reader, of which st is the status.
+// It does nothing if another reader has that.
+type copiedUp struct {
+	r        *reader
+	st       inode.Status
+	handle   string
+	followed bool // the journal is to get it in this turn
+}
+
+func (e *copiedUp) happen(*Tailer) {
+	r, st, was := e.r, e.st, inode.Of(e.r.info)
 	if r.in.readers.Get(was) != r || r.in.readers.Get(st.Node) != nil {
 		return
 	}
@@ -69,9 +86,9 @@ func (w *worker) follow(r *reader, st inode.Status) {
 	if r.in.byNode.get(was) == r.k {
 		r.in.byNode.remove(was)
 	}
-	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.Dev, st.Ino, st.Birth, handle
+	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.Dev, st.Ino, st.Birth, e.handle
 	r.in.describe(r.k, r.info)
 	r.in.byNode.put(r.k)
 	r.in.readers.Put(r)
-	w.report.moved = true
+	e.followed = true
 }

@@ -289,7 +289,8 @@ func (t *Tailer) surveyLoop(ctx context.Context) {
 			return
 		case <-t.surveys.wanted:
 		}
-		for did := t.nextSurvey(inspection{}); did.p != nil; did = t.nextSurvey(did) {
+		var did inspection
+		for t.on(&did); did.p != nil; t.on(&did) {
 			did.facts, did.err = t.lookThrough(ctx, did.p, did.path)
 			if ctx.Err() != nil {
 				return
@@ -306,19 +307,17 @@ type inspection struct {
 	err   error // see lookThrough
 }
 
-// nextSurvey takes the result of the inspection that has ended, if there was one, and returns the next.
-func (t *Tailer) nextSurvey(did inspection) (next inspection) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// happen takes the result of the inspection, if there was one, and makes it the next one.
+func (did *inspection) happen(t *Tailer) {
 	if did.p != nil {
 		t.surveyed(did.p, did.facts, did.err)
 	}
-	if len(t.surveys.queue) == 0 {
-		return inspection{}
+	*did = inspection{}
+	if len(t.surveys.queue) > 0 {
+		did.p = t.surveys.queue[0]
+		did.path = did.p.path
+		t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
 	}
-	p := t.surveys.queue[0]
-	t.surveys.queue = slices.Delete(t.surveys.queue, 0, 1)
-	return inspection{p: p, path: p.path}
 }
 
 // lookThrough inspects the compressed file p at path. The error is archive.ErrChanged if the file
@@ -333,7 +332,11 @@ func (t *Tailer) lookThrough(ctx context.Context, p *packed, path string) (*arch
 	if !same() {
 		return nil, archive.ErrChanged
 	}
-	x, err := archive.Inspect(ctx, f, p.how, st.Size, func(heads []record.Head) []int64 { return t.places(p, heads) })
+	x, err := archive.Inspect(ctx, f, p.how, st.Size, func(heads []record.Head) []int64 {
+		at := places{p: p, heads: heads}
+		t.on(&at)
+		return at.all
+	})
 	if err != nil {
 		return nil, err
 	}

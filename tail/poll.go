@@ -94,8 +94,10 @@ func (t *Tailer) lookAt(r *reader, at agenda.Moment) {
 func (t *Tailer) pollLoop(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	var due looking
 	for {
-		timer.Reset(t.pollDue())
+		t.on(&due)
+		timer.Reset(due.next)
 		select {
 		case <-timer.C:
 		case <-t.looks.tick:
@@ -105,17 +107,19 @@ func (t *Tailer) pollLoop(ctx context.Context) {
 	}
 }
 
-// pollDue readies the readers whose planned time has come, and returns how long it is to
-// the next.
-func (t *Tailer) pollDue() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// looking readies the readers whose planned time has come.
+type looking struct {
+	next time.Duration // how long it is to the next
+}
+
+func (e *looking) happen(t *Tailer) {
 	now := agenda.Now()
 	for {
 		r, next := t.looks.queue.Due(now)
 		if r == nil {
 			t.looks.next = cmp.Or(next, now.Add(time.Hour))
-			return t.looks.next.Since(now)
+			e.next = t.looks.next.Since(now)
+			return
 		}
 		t.readyLocked(r)
 	}

@@ -275,7 +275,9 @@ func (w *worker) look(r *reader) (inode.Status, error) {
 		}
 		st.Size = r.z.Size()
 	} else if st.Node != inode.Of(r.info) {
-		w.follow(r, st)
+		now := copiedUp{r: r, st: st, handle: inode.Handle(r.f)}
+		w.t.on(&now)
+		w.report.moved = w.report.moved || now.followed
 	}
 	if st.Size != r.size || st.Mtime != r.mtime {
 		r.size, r.mtime, r.grown, r.Stuck = st.Size, st.Mtime, agenda.Now(), 0
@@ -307,9 +309,19 @@ func (w *worker) reopen(r *reader) error {
 		f.Close()
 		return fmt.Errorf("reopen %q: %w", path, errMoved)
 	}
-	w.t.locked(func() { r.own().f = f })
-	w.t.fds.open.Add(1)
+	w.t.on(opened{r, f})
 	return nil
+}
+
+// opened is that the worker of a reader has opened its file.
+type opened struct {
+	r *reader
+	f *os.File
+}
+
+func (e opened) happen(t *Tailer) {
+	e.r.own().f = e.f
+	t.fds.open.Add(1)
 }
 
 // rewritten reports whether the bytes before the offset have changed, or the beginning of a file of which

@@ -126,18 +126,18 @@ func (t *Tailer) surveyedPacked() (all []*packed) {
 // readWaiting decides again, in a run --once in which all other files were read, on compressed files that
 // waited for them. busy says that something is left to read, rotated that there may be files that were
 // rotated after a compressed one that has just been recognised, which a scan finds.
-func (t *Tailer) readWaiting() (busy, rotated bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.isBusy() {
-		return true, false
+type readWaiting struct{ busy, rotated bool }
+
+func (e *readWaiting) happen(t *Tailer) {
+	if e.busy = t.isBusy(); e.busy {
+		return
 	}
 	for _, p := range t.surveyedPacked() {
 		if p.readElsewhere {
 			t.advance(p)
 		}
 	}
-	return t.isBusy(), slices.ContainsFunc(t.inputs(), func(in *input) bool { return len(in.rotated)+len(in.scan.rotated)+len(in.truncated) > 0 })
+	e.busy, e.rotated = t.isBusy(), slices.ContainsFunc(t.inputs(), func(in *input) bool { return len(in.rotated)+len(in.scan.rotated)+len(in.truncated) > 0 })
 }
 
 // loseBarred counts and logs the unread bytes of a file whose compressed copy must not be

@@ -127,7 +127,7 @@ func TestLossBeforeATruncation(t *testing.T) {
 	r := wk.job.r
 	r.info.Lost, r.info.Told, r.info.Old, r.info.Done = 100, true, 50, true
 	was := r.k
-	tailer.nextGeneration(r, nil)
+	tailer.on(renewed{r, nil})
 	if info := was.info.Info(); info.Lost != 100 || !info.Told {
 		t.Errorf("of the generation before is known %+v", info)
 	}

@@ -175,22 +175,24 @@ func (d *discovery) lacks(in *input, info record.FileInfo, dir string, replaced 
 	home, _ := filepath.Split(info.First)
 	return func(name string) bool {
 		if in.scan.paths == nil {
-			d.t.locked(func() { in.scan.paths = in.knownPaths() })
+			d.t.on(recalled{in})
 		}
 		return !in.scan.paths[home+name] && !in.scan.paths[dir+name] && (replaced || in.Reads(home+name))
 	}
 }
 
-// knownPaths returns the paths of all files that are remembered. The caller holds mu.
-func (in *input) knownPaths() map[string]bool {
+// recalled asks for the paths of all files that an input remembers.
+type recalled struct{ in *input }
+
+func (e recalled) happen(*Tailer) {
 	all := make(map[string]bool)
-	for k := range in.known.All() {
+	for k := range e.in.known.All() {
 		info := k.info.Info()
 		for _, path := range append(info.Paths(), info.First) {
 			all[path] = true
 		}
 	}
-	return all
+	e.in.scan.paths = all
 }
 
 // sibling is a file beside one that is gone.
@@ -223,7 +225,7 @@ func (d *discovery) judgeSibling(gone rotation.Gone, hasName func(string) bool, 
 // factsOf returns what the status of a file tells of it.
 func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
 	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
-	b.Known, _ = d.knows(s.in, st.Node)
+	b.Known = d.t.knows(s.in, st.Node).is
 	return b
 }
 
@@ -234,14 +236,25 @@ func (d *discovery) isOfAnother(in *input, path string) bool {
 
 // wasRead reports whether all that the file s holds was read from other files, as far as can be told.
 func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
-	var alike, longer []*candidate
-	d.t.locked(func() { alike, longer = in.alike(s, d.t.scans.no), in.longer(s, d.t.scans.no) })
-	if slices.ContainsFunc(longer, func(c *candidate) bool { return c.HeldAll(s) || c.GoesOnAs(s) }) {
+	like := likenesses{in: in, of: s}
+	d.t.on(&like)
+	if slices.ContainsFunc(like.longer, func(c *candidate) bool { return c.HeldAll(s) || c.GoesOnAs(s) }) {
 		return true
 	}
-	return slices.ContainsFunc(alike, func(c *candidate) bool {
+	return slices.ContainsFunc(like.alike, func(c *candidate) bool {
 		return c.Compare(s).Facts.Content.Agrees() && (s.Size <= c.End() || c.GoesOnAs(s)) || c.MayBeCut(s) || c.IsCopiedAs(s)
 	})
+}
+
+// likenesses asks for the generations from which the file of a sample may have what it holds.
+type likenesses struct {
+	in            *input
+	of            *compare.Sample
+	alike, longer []*candidate
+}
+
+func (l *likenesses) happen(t *Tailer) {
+	l.alike, l.longer = l.in.alike(l.of, t.scans.no), l.in.longer(l.of, t.scans.no)
 }
 
 // longer returns the generations whose head needs more bytes than the file s has, and that s may be named

@@ -93,33 +93,39 @@ func (r *reader) noteRead() {
 
 // Files returns the status of every file that is being read, in no order.
 func (t *Tailer) Files() []FileStatus {
-	files, _ := t.filesBut(func(*reader) bool { return false })
-	return files
+	all := statuses{without: func(*reader) bool { return false }}
+	t.on(&all)
+	return all.files
 }
 
 // FilesAtWork returns the status of every file that is being read and not idle, or has a problem
 // with a fix, in no order, and the number of the others by input: of many files most are idle.
 func (t *Tailer) FilesAtWork() (files []FileStatus, idle map[string]int) {
-	return t.filesBut(t.isIdle)
+	all := statuses{without: t.isIdle}
+	t.on(&all)
+	return all.files, all.others
 }
 
-// filesBut returns the status of every file that is being read, but of those for which without
-// returns true it counts them by input.
-func (t *Tailer) filesBut(without func(*reader) bool) (files []FileStatus, others map[string]int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	files, others = []FileStatus{}, make(map[string]int)
+// statuses asks for the status of every file that is being read, but those for which without returns true are
+// counted by input.
+type statuses struct {
+	without func(*reader) bool
+	files   []FileStatus
+	others  map[string]int
+}
+
+func (e *statuses) happen(t *Tailer) {
+	e.files, e.others = []FileStatus{}, make(map[string]int)
 	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
-			if without(r) {
-				others[in.Name]++
+			if e.without(r) {
+				e.others[in.Name]++
 			} else {
-				files = append(files, t.statusOf(r))
+				e.files = append(e.files, t.statusOf(r))
 			}
 		}
-		files = in.appendPacked(files)
+		e.files = in.appendPacked(e.files)
 	}
-	return files, others
 }
 
 // isIdle reports whether the status of a reader's file is "idle" and nothing has to be fixed, as

@@ -18,13 +18,13 @@ type stepped struct {
 func (w *world) stepped() *stepped {
 	w.t.Helper()
 	w.prepare()
-	t, stopped := w.tailer, make(chan struct{})
-	close(stopped)
+	t, ended := w.tailer, make(chan struct{})
+	close(ended)
 	w.stop = sync.OnceFunc(func() { // as at the end of Run
 		t.watch.Close()
-		t.closeFiles()
+		t.on(stopped{})
 	})
-	w.giveUp, w.stopped = func() {}, stopped
+	w.giveUp, w.stopped = func() {}, ended
 	return &stepped{t, w}
 }
 
@@ -46,7 +46,8 @@ func (s *stepped) isScanWanted() bool {
 
 // survey looks through the compressed files that wait for it.
 func (s *stepped) survey() {
-	for did := s.nextSurvey(inspection{}); did.p != nil; did = s.nextSurvey(did) {
+	var did inspection
+	for s.on(&did); did.p != nil; s.on(&did) {
 		did.facts, did.err = s.lookThrough(s.w.t.Context(), did.p, did.path)
 	}
 }
@@ -91,3 +92,10 @@ func (s *stepped) reload() {
 	s.w.t.Helper()
 	s.find.change(s.w.prepareReload())
 }
+
+// locked calls do while mu is held.
+func (t *Tailer) locked(do func()) { t.on(done(do)) }
+
+type done func()
+
+func (do done) happen(*Tailer) { do() }

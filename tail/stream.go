@@ -150,8 +150,8 @@ func (w *worker) startInStream(r *reader) bool {
 	case r.seeks == 0, r.size == 0 && !w.t.o.Once: // it has no bytes yet
 		return true
 	case r.size > 0 && r.Offset() == 0 && !w.job.life.IsDraining():
-		before, wait := w.t.before(r)
-		if wait || before != nil && w.joinMessage(r, before) == errNoPlace {
+		ask := starting{r: r}
+		if w.t.on(&ask); ask.wait || ask.before != nil && w.joinMessage(r, ask.before) == errNoPlace {
 			return false
 		}
 	}
@@ -172,12 +172,19 @@ func (w *worker) joinMessage(r, before *reader) error {
 	return err
 }
 
+// starting is that a worker is about to read the file of its reader from the start; see Tailer.before.
+type starting struct {
+	r      *reader
+	before *reader
+	wait   bool
+}
+
+func (e *starting) happen(t *Tailer) { e.before, e.wait = t.before(e.r) }
+
 // before returns the reader of the previous file of the stream if that ends with an open message
 // which r continues. wait says that this is not known yet. When r first asks about a file, the
-// folders are scanned, since a file between the two may not be known yet.
+// folders are scanned, since a file between the two may not be known yet. The caller holds mu.
 func (t *Tailer) before(r *reader) (before *reader, wait bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.scans.done.Load() < r.seeks { // a scan may still find the file before it
 		return nil, true
 	}

@@ -205,6 +205,7 @@ func New(o Options) (*Tailer, error) {
 		t.find.remind(in)
 		t.configured.Store(&configured{inputs: append(t.inputs(), in)})
 		t.byName[in.Name] = in.files
+		t.find.estimate()
 		t.find.weigh()
 	}
 	t.watch.SetPause(lookEvery(t.inputs()))
@@ -217,13 +218,13 @@ func New(o Options) (*Tailer, error) {
 func (t *Tailer) Run(ctx, drain context.Context) {
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	defer t.closeFiles()
+	defer t.on(stopped{})
 	defer t.taps.End()
 	defer t.watch.Close()
 	defer all.Wait()
-	defer t.stop()
+	defer t.on(stopping{})
 	defer cancel()
-	// All of these are started here, ended by ctx or stop, and awaited above.
+	// All of these are started here, ended by ctx or stopping, and awaited above.
 	for range t.turns.workers.all {
 		all.Go(t.workLoop)
 	}
@@ -238,17 +239,26 @@ func (t *Tailer) Run(ctx, drain context.Context) {
 	}
 }
 
-// stop ends the workers after their turns.
-func (t *Tailer) stop() {
-	t.locked(func() { t.turns.stopped = true })
-	t.turns.work.Broadcast()
+// event is something that happens to files or to the tailer, or is asked about them: what a worker finds out in the
+// middle of a turn, a scan of a single file, what the kernel, a clock or the journal tell, a stop.
+type event interface {
+	// happen changes the state of the tailer, or gives the answer in the event itself. The caller holds mu.
+	happen(t *Tailer)
 }
 
-// locked calls do while it holds mu.
-func (t *Tailer) locked(do func()) {
+// on has an event happen. The caller does not hold mu.
+func (t *Tailer) on(e event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	do()
+	e.happen(t)
+}
+
+// stopping ends the workers after their turns.
+type stopping struct{}
+
+func (stopping) happen(t *Tailer) {
+	t.turns.stopped = true
+	t.turns.work.Broadcast()
 }
 
 // noteEnd tells discover that a run --once may have nothing left to do. The caller holds
@@ -269,19 +279,25 @@ func (t *Tailer) isBusy() bool { return t.surveys.pending > 0 || t.turns.tracker
 // Resting reports that no reader has a turn or waits for one: all are at the end of their
 // files, or wait for room.
 func (t *Tailer) Resting() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	var ask restful
+	t.on(&ask)
+	return ask.is
+}
+
+type restful struct{ is bool }
+
+func (e *restful) happen(t *Tailer) {
 	if t.scans.done.Load() == 0 || t.surveys.pending > 0 {
-		return false
+		return
 	}
 	for _, in := range t.inputs() {
 		for r := range in.readers.All() {
 			if r.life.Turn() != tracker.Resting {
-				return false
+				return
 			}
 		}
 	}
-	return true
+	e.is = true
 }
 
 // remember, rememberSoon, forget and skip hand things to the journal. That it cannot write is for the
@@ -317,10 +333,10 @@ func (t *Tailer) lose(f record.File, info *record.FileInfo, path string, offset,
 	return true
 }
 
-// closeFiles closes all files at a stop.
-func (t *Tailer) closeFiles() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// stopped closes all files, when nothing works with them any more.
+type stopped struct{}
+
+func (stopped) happen(t *Tailer) {
 	t.loseDeleted()
 	for in := range t.everyInput {
 		for n := range in.suspect {
@@ -344,22 +360,19 @@ const (
 // weighStep is the least change that is told.
 const weighStep = 1 << 20
 
-// weigh estimates how much memory the facts about files take, and calls Known if this has changed
-// enough since the last call.
-func (d *discovery) weigh() {
-	if d.t.o.Known == nil {
-		return
+// estimate estimates how much memory the facts about files take. The caller holds mu.
+func (d *discovery) estimate() {
+	read, all := d.t.files(), 0
+	for in := range d.t.everyInput {
+		all += in.known.Len()
 	}
-	read, all := 0, 0
-	d.t.locked(func() {
-		read = d.t.files()
-		for in := range d.t.everyInput {
-			all += in.known.Len()
-		}
-	})
-	bytes := int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered
-	if change := bytes - d.weighed; change >= weighStep || change <= -weighStep {
-		d.weighed = bytes
-		d.t.o.Known(bytes)
+	d.weight = int64(read)*bytesRead + int64(max(all-read, 0))*bytesRemembered
+}
+
+// weigh calls Known if the last estimate differs enough from what was told last.
+func (d *discovery) weigh() {
+	if change := d.weight - d.weighed; d.t.o.Known != nil && (change >= weighStep || change <= -weighStep) {
+		d.weighed = d.weight
+		d.t.o.Known(d.weight)
 	}
 }

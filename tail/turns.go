@@ -43,21 +43,29 @@ type workers struct {
 func (t *Tailer) relieve(ctx context.Context, all *sync.WaitGroup) {
 	tick := time.NewTicker(relief)
 	defer tick.Stop()
-	var turns uint64
+	check := relieving{all: all}
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		t.mu.Lock()
-		stuck := len(t.turns.queue) > 0 && t.turns.workers.turns == turns && t.turns.workers.all < runtime.GOMAXPROCS(0)+mostSpare
-		turns = t.turns.workers.turns
-		if stuck {
-			t.turns.workers.all++
-			all.Go(t.workLoop)
-		}
-		t.mu.Unlock()
+		t.on(&check)
+	}
+}
+
+// relieving is that a time of relief has passed. It adds a worker if no turn has ended meanwhile.
+type relieving struct {
+	all   *sync.WaitGroup
+	turns uint64 // that had ended the time before
+}
+
+func (e *relieving) happen(t *Tailer) {
+	w := &t.turns.workers
+	stuck := len(t.turns.queue) > 0 && w.turns == e.turns && w.all < runtime.GOMAXPROCS(0)+mostSpare
+	if e.turns = w.turns; stuck {
+		w.all++
+		e.all.Go(t.workLoop)
 	}
 }
 
@@ -163,8 +171,12 @@ func (t *Tailer) apply(r *reader, e tracker.Event) {
 // holds mu.
 func (t *Tailer) readyLocked(r *reader) { t.apply(r, tracker.Wanted{}) }
 
-// ready queues a reader for a turn, because something may have changed in its file. It takes mu.
-func (t *Tailer) ready(r *reader) { t.locked(func() { t.readyLocked(r) }) }
+// ready queues a reader for a turn, because something may have changed in its file. The caller does not hold mu.
+func (t *Tailer) ready(r *reader) { t.on(wanted{r}) }
+
+type wanted struct{ r *reader }
+
+func (e wanted) happen(t *Tailer) { t.readyLocked(e.r) }
 
 // put takes a reader back after its turn, of which did is the report. If too many files are open, the file
 // is closed until its next turn. The caller holds mu.
@@ -216,14 +228,19 @@ func (t *Tailer) closeReader(r *reader) {
 
 // Safe tells the tailer that all bytes of a generation before pos are safe. The journal
 // calls it.
-func (t *Tailer) Safe(f record.File, pos int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	k := t.knownOf(f)
+func (t *Tailer) Safe(f record.File, pos int64) { t.on(saved{f, pos}) }
+
+type saved struct {
+	f   record.File
+	pos int64
+}
+
+func (e saved) happen(t *Tailer) {
+	k := t.knownOf(e.f)
 	if k == nil {
 		return
 	}
-	k.safe = max(k.safe, pos)
+	k.safe = max(k.safe, e.pos)
 	if r := k.reader; r != nil {
 		r.dropArrivals()
 		t.apply(r, tracker.Saved{})
