@@ -85,10 +85,10 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	}
 	d.t.endSuspicion(in, st.Node, f)
 	r := d.newReader(in, path, f, st, placeOf(first == "", m.is >= identity.Continuation))
-	r.info = info
+	r.Info = info
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
-		r.info.Path = m.of.Info.Path
-		r.info.Real = finder.Elsewhere(real, r.info.Path)
+		r.Info.Path = m.of.Info.Path
+		r.Info.Real = finder.Elsewhere(real, r.Info.Path)
 	}
 	d.carryOut(r, s, m)
 	d.t.fds.open.Add(1)
@@ -137,7 +137,7 @@ func (d *discovery) admit(in *input, s *compare.Sample, info record.FileInfo, m 
 // caller holds mu.
 func (d *discovery) newReader(in *input, path string, f *os.File, st inode.Status, at tracker.Place) *reader {
 	h := readings.Get().(*reading)
-	h.sight = sight{grown: agenda.Now(), size: st.Size, mtime: st.Mtime}
+	h.sight = sight{grown: agenda.Now(), Size: st.Size, Mtime: st.Mtime}
 	r := &reader{
 		in: in, life: tracker.Found(d.t.scans.no, at), linked: inode.IsLink(path),
 		busy: &busy{at: path, f: f, joint: &alone, reading: h},
@@ -158,16 +158,16 @@ func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
 		d.t.begin(r)
 		d.t.o.Logger.Info("file is a copy of a file that was then truncated; reading continues after the bytes that were read from the original", "file", path,
 			"of", m.of.Info.Path, "offset", m.upTo.Offset, "bytes", s.Size)
-		r.info.Done, r.info.Size = m.is == identity.Copy, m.upTo.Offset // see passOld
+		r.Info.Done, r.Info.Size = m.is == identity.Copy, m.upTo.Offset // see passOld
 		d.t.passOver(r, m.upTo.Offset, s.Heads)
 	default:
 		d.t.begin(r)
 		if r.in.passesOld() {
-			d.t.passOver(r, r.size, s.Heads)
+			d.t.passOver(r, r.Size, s.Heads)
 			break
 		}
 		if len(s.Heads) > 0 {
-			r.info.Head = s.Heads[0]
+			r.Info.Head = s.Heads[0]
 		}
 		d.t.noteFound(r)
 		if m.of != nil {
@@ -181,12 +181,12 @@ func (d *discovery) carryOut(r *reader, s *compare.Sample, m match) {
 func (d *discovery) readAnew(r *reader, k *generation, st inode.Status) {
 	d.t.o.Logger.Warn("file was truncated or rewritten while it was not being read, reading it from the start",
 		"file", r.path(), "offset", k.position, "bytes", st.Size)
-	r.info.First = k.info.Info().First
+	r.Info.First = k.info.Info().First
 	k.own().left = compare.TruncatedUnseen(st)
 	in := r.in
 	in.truncated, in.lost = append(in.truncated, k), append(in.lost, k) // a copy may have been made before
 	d.t.start(r, in.nextOf(k.file()), newGeneration())
-	d.t.rememberSoon(r.file, r.k.info) // what was known by this file may be known by its copy now
+	d.t.rememberSoon(r.File, r.k.info) // what was known by this file may be known by its copy now
 }
 
 // tellAlike logs that a file is read from its start although it begins like the file like, which was
@@ -218,38 +218,38 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 		t.apply(old, tracker.Wished{Wish: tracker.Drop})
 	}
 	switch {
-	case k.node() != inode.Of(r.info) && k.position < r.size:
+	case k.node() != inode.Of(r.Info) && k.position < r.Size:
 		t.o.Logger.Info("file begins with all that was read of a file that was truncated or is gone; reading continues after those bytes", "file", r.path(),
-			"of", was.Path, "offset", k.position, "bytes", r.size)
+			"of", was.Path, "offset", k.position, "bytes", r.Size)
 	case was.Path != r.path():
 		t.o.Logger.Info("file was read before under another path; reading continues at its checkpoint", "file", r.path(), "was", was.Path, "offset", k.position)
 	}
-	r.info.First, r.info.Head, r.info.Old, r.info.Dated, r.info.Lost = was.First, was.Head, was.Old, was.Dated, was.Lost
+	r.Info.First, r.Info.Head, r.Info.Old, r.Info.Dated, r.Info.Lost = was.First, was.Head, was.Old, was.Dated, was.Lost
 	if k.position == 0 { // what start_at: end leaves out is not skipped yet
-		r.old, r.info.Done = min(r.info.Old, r.size), r.info.Old > 0 && was.Done
+		r.old, r.Info.Done = min(r.Info.Old, r.Size), r.Info.Old > 0 && was.Done
 	}
-	moved := was.Path != r.path() || k.node() != inode.Of(r.info)
+	moved := was.Path != r.path() || k.node() != inode.Of(r.Info)
 	r.Advance(k.position, k.mark)
 	r.Skips = k.ahead
-	if r.Offset() > r.size && !c.Reached { // the file is a copy that ends before the offset: nothing in it is new
+	if r.Offset() > r.Size && !c.Reached { // the file is a copy that ends before the offset: nothing in it is new
 		mark := record.Mark(0)
 		if r.z != nil {
 			mark = r.z.end
 		} else {
-			mark, _ = fingerprint.MarkAt(r.f, r.size) // 0, not known, if it cannot be read
+			mark, _ = fingerprint.MarkAt(r.f, r.Size) // 0, not known, if it cannot be read
 		}
-		r.Advance(r.size, mark)
+		r.Advance(r.Size, mark)
 		r.Skips = nil
-		r.info.Done, r.info.Size = true, r.size
-		t.rememberSoon(k.file(), r.info.Facts())
+		r.Info.Done, r.Info.Size = true, r.Size
+		t.rememberSoon(k.file(), r.Info.Facts())
 	}
 	if moved { // noted now: if the agent stops before the first turn of r, the next start finds the file by this entry
 		t.apply(r, tracker.Moved{})
-		r.info.Size = r.size
-		t.rememberSoon(k.file(), r.info.Facts())
+		r.Info.Size = r.Size
+		t.rememberSoon(k.file(), r.Info.Facts())
 		t.forgetEmpty(r, k.file())
 	}
-	if d := r.in.doubted(inode.Of(r.info)); d != nil && d != k {
+	if d := r.in.doubted(inode.Of(r.Info)); d != nil && d != k {
 		r.in.known.Delete(d.file())
 		r.in.byNode.remove(d.node())
 		t.forget(d.file())
@@ -260,7 +260,7 @@ func (t *Tailer) resume(r *reader, c *candidate) {
 // forgetEmpty removes the journal's entry of r's file from the time when the file was empty, if it
 // is not in use: the file is recognized as the known generation is. The caller holds mu.
 func (t *Tailer) forgetEmpty(r *reader, is record.File) {
-	id := inode.NewID(inode.Of(r.info), r.info.Handle, 0)
+	id := inode.NewID(inode.Of(r.Info), r.Info.Handle, 0)
 	if empty := r.in.file(id, 0); empty != is && r.in.known.Get(empty) == nil {
 		t.forget(empty)
 	}
@@ -269,13 +269,13 @@ func (t *Tailer) forgetEmpty(r *reader, is record.File) {
 // begin makes r the reader of a new file, under a new id, or under the one that it has since it was
 // doubted. The caller holds mu.
 func (t *Tailer) begin(r *reader) {
-	if k := r.in.doubted(inode.Of(r.info)); k != nil {
-		r.info.First = k.info.Info().First
+	if k := r.in.doubted(inode.Of(r.Info)); k != nil {
+		r.Info.First = k.info.Info().First
 		t.start(r, k.file(), k)
 	} else {
-		t.start(r, r.in.newFile(&r.info), newGeneration())
+		t.start(r, r.in.newFile(&r.Info), newGeneration())
 	}
-	r.empty = r.size == 0 && !t.o.Once
+	r.empty = r.Size == 0 && !t.o.Once
 }
 
 // newFile returns the name of a new file. Its id is a hash of device, inode, birth time and file
@@ -290,31 +290,31 @@ func (in *input) newFile(info *record.FileInfo) record.File {
 
 // noteFound tells the journal of a new file before its first turn. The caller holds mu.
 func (t *Tailer) noteFound(r *reader) {
-	r.info.Size, r.headed = r.size, fingerprint.HeadLen(r.size)
-	r.in.describe(r.k, r.info)
-	r.registered = t.o.Positions.Found(r.file, r.k.info) == nil
+	r.Info.Size, r.headed = r.Size, fingerprint.HeadLen(r.Size)
+	r.in.describe(r.k, r.Info)
+	r.registered = t.o.Positions.Found(r.File, r.k.info) == nil
 }
 
 // passOver has the first turn of r skip the first size bytes of its file (see passOld). The journal
 // gets that before it gets that the input was seen: after a kill in between, the next run neither
 // skips new bytes nor sends old ones. heads are of the file, the longest first. The caller holds mu.
 func (t *Tailer) passOver(r *reader, size int64, heads []record.Head) {
-	r.old, r.info.Old = size, size
+	r.old, r.Info.Old = size, size
 	if len(heads) > 0 {
-		r.info.Head = heads[0]
+		r.Info.Head = heads[0]
 	}
-	r.in.describe(r.k, r.info)
-	t.rememberSoon(r.file, r.k.info)
+	r.in.describe(r.k, r.Info)
+	t.rememberSoon(r.File, r.k.info)
 }
 
 // start makes r the reader of the generation f, of which k is known, and queues it for its first
 // turn. The caller holds mu.
 func (t *Tailer) start(r *reader, f record.File, k *generation) {
-	r.file, r.k = f, k
-	if r.info.Dated == 0 && (r.in.DatesNeeded() || r.in.Carries()) { // lines of syslog do not tell their year, a compressed file not when it was begun
-		r.info.Dated = r.mtime
+	r.File, r.k = f, k
+	if r.Info.Dated == 0 && (r.in.DatesNeeded() || r.in.Carries()) { // lines of syslog do not tell their year, a compressed file not when it was begun
+		r.Info.Dated = r.Mtime
 	}
-	r.in.describe(k, r.info)
+	r.in.describe(k, r.Info)
 	k.setFile(r.in.files, f)
 	k.reader = r
 	k.revive()

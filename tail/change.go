@@ -198,7 +198,7 @@ func (w *worker) adapt(r *reader) {
 	}
 	r.Settled = 0
 	r.Bounds = reads.Bounds{}
-	r.quarantined, r.noText, r.marked = false, false, false
+	r.Quarantined, r.NoText, r.Marked = false, false, false
 }
 
 // closeUnwanted closes a file that its input no longer reads. The checkpoint is kept. If the file was
@@ -206,12 +206,12 @@ func (w *worker) adapt(r *reader) {
 func (w *worker) closeUnwanted(r *reader) tracker.Outcome {
 	t := w.t
 	st, err := w.lastLook(r)
-	lost := err == nil && st.Links == 0 && t.lose(r.file, &r.info, w.job.path, r.Offset(), st.Size, r.Skips,
+	lost := err == nil && st.Links == 0 && t.lose(r.File, &r.Info, w.job.path, r.Offset(), st.Size, r.Skips,
 		"deleted file closed before its end, unread bytes are lost: its input no longer matches it",
 		"fix", "before you remove an input or narrow its paths, wait until the agent has read the deleted files of that input")
 	w.retire(r, compare.Departure{Unwanted: true})
 	if !lost {
-		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", "input", r.in.Name, "file", r.info.Path, "offset", r.Offset())
+		t.o.Logger.Info("file closed, its input no longer matches it; its checkpoint is kept", "input", r.in.Name, "file", r.Info.Path, "offset", r.Offset())
 	}
 	return tracker.Yielded
 }

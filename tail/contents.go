@@ -53,10 +53,10 @@ func (c *contents) form() form { return form{c.file.Size, c.file.Mtime} }
 // giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.
 func (w *worker) giveUpRest(r *reader) (tracker.Outcome, error) {
-	w.t.lose(r.file, &r.info, w.job.path, r.Offset(), r.size, nil, "last record of a compressed file is cut off, it is not sent")
+	w.t.lose(r.File, &r.Info, w.job.path, r.Offset(), r.Size, nil, "last record of a compressed file is cut off, it is not sent")
 	r.z.EndAt(r.Offset())
 	r.z.end = r.Mark()
-	r.size, r.high, r.highest = r.Offset(), r.Offset(), r.Offset()
+	r.Size, r.high, r.highest = r.Offset(), r.Offset(), r.Offset()
 	r.ForgetRecord()
 	r.registered = false
 	if err := w.register(r); err != nil {

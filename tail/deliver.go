@@ -43,8 +43,8 @@ func (w *worker) deliver(r *reader, lease Lease, c *format.Chunk, cover record.E
 	if r.in.HasBatch() {
 		out.Stamp = w.t.stamp
 	}
-	out.Pieces = c.AppendPieces(out.Pieces, r.file, cover.Start)
-	w.t.taps.Offer(r.in.Name, r.file, r.info.Path, out)
+	out.Pieces = c.AppendPieces(out.Pieces, r.File, cover.Start)
+	w.t.taps.Offer(r.in.Name, r.File, r.Info.Path, out)
 	if direct {
 		lease.Seal(out)
 	} else {
@@ -97,7 +97,7 @@ func (w *worker) quarantine(r *reader, c *format.Chunk) error {
 	}
 	w.rejected = w.rejected[:0]
 	for _, j := range c.Rejected {
-		w.rejected = append(w.rejected, r.in.Rejected(r.file, &r.info, r.Offset(), j))
+		w.rejected = append(w.rejected, r.in.Rejected(r.File, &r.Info, r.Offset(), j))
 	}
 	if err := w.keep(r.in, w.rejected); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (w *worker) keep(in *input, recs []record.Rejected) error {
 // is large enough for a longer head. From then on, and so before the file is read, a scan recognises a copy
 // of it by the head. An error is one of reading the file.
 func (w *worker) register(r *reader) error {
-	grown := fingerprint.HeadLen(r.size) > max(r.info.Head.Len, r.headed)
+	grown := fingerprint.HeadLen(r.Size) > max(r.Info.Head.Len, r.headed)
 	if r.registered && !grown {
 		return nil
 	}
@@ -144,24 +144,24 @@ func (w *worker) register(r *reader) error {
 	var err error
 	if r.z != nil && r.z.head.Len > 0 {
 		head = r.z.head
-	} else if head, err = fingerprint.HeadOf(r.src(), r.size); err != nil {
+	} else if head, err = fingerprint.HeadOf(r.src(), r.Size); err != nil {
 		return err
 	}
 	switch is, err := r.otherBefore(); {
 	case err != nil:
 		return err
 	case is:
-		head = r.info.Head // the file was rewritten: the old head is kept, for this is noticed by it
+		head = r.Info.Head // the file was rewritten: the old head is kept, for this is noticed by it
 	}
-	if at := w.job.path; r == w.job.r && !w.job.life.IsOutside() && at != r.info.Path { // the reader of the file before tells its own
-		r.info.Path, r.info.Real = at, finder.Elsewhere(finder.Leads(at), at)
+	if at := w.job.path; r == w.job.r && !w.job.life.IsOutside() && at != r.Info.Path { // the reader of the file before tells its own
+		r.Info.Path, r.Info.Real = at, finder.Elsewhere(finder.Leads(at), at)
 	}
-	r.info.Head, r.info.Size = head, r.size
-	r.headed = fingerprint.HeadLen(r.size)
+	r.Info.Head, r.Info.Size = head, r.Size
+	r.headed = fingerprint.HeadLen(r.Size)
 	r.registered = true
 	now := described{r: r}
 	w.t.on(&now)
-	w.t.remember(r.file, now.facts)
+	w.t.remember(r.File, now.facts)
 	return nil
 }
 
@@ -172,6 +172,6 @@ type described struct {
 }
 
 func (e *described) happen(*Tailer) {
-	e.r.in.describe(e.r.k, e.r.info)
+	e.r.in.describe(e.r.k, e.r.Info)
 	e.facts = e.r.k.info
 }

@@ -105,17 +105,17 @@ func (t *Tailer) shut(r *reader) {
 func (w *worker) isUnchanged(r *reader) bool {
 	path, life := w.job.path, w.job.life
 	wanted := life.IsGone() || life.IsDeleted() || w.report.moved || life.IsDraining()
-	if wanted || w.t.o.Once || r.Offset() != r.size || r.old > 0 || r.z == nil && r.mtime != r.checked {
+	if wanted || w.t.o.Once || r.Offset() != r.Size || r.old > 0 || r.z == nil && r.Mtime != r.Checked {
 		return false
 	}
 	st, err := inode.At(path)
-	if err != nil || st.Node != inode.Of(r.info) {
+	if err != nil || st.Node != inode.Of(r.Info) {
 		return false
 	}
 	if r.z != nil {
 		return r.z.form().isOf(st)
 	}
-	return st.Size == r.size && st.Mtime == r.mtime
+	return st.Size == r.Size && st.Mtime == r.Mtime
 }
 
 // stat is inode.In; tests can change the size it reports.

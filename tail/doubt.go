@@ -156,7 +156,7 @@ func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	r.empty = false
 	grown := &grown{packed: archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain}
 	if !grown.packed {
-		grown.match = w.t.recognise(r.in, compare.Of(r.f, st, r.info.Handle))
+		grown.match = w.t.recognise(r.in, compare.Of(r.f, st, r.Info.Handle))
 	}
 	w.report.grown = grown
 	return grown.mayBeCopy()
@@ -177,13 +177,13 @@ func (t *Tailer) tookShape(r *reader, g *grown) {
 	if !g.mayBeCopy() {
 		return
 	}
-	r.in.known.Delete(r.file)
+	r.in.known.Delete(r.File)
 	r.in.byNode.remove(r.node())
 	if g.packed {
 		return
 	}
 	r.in.readers.Delete(r.node())
-	info := r.info
+	info := r.Info
 	info.Path = r.path()
 	t.doubt(r.in, info, g.match, r.f)
 	if r.in.suspect[r.node()].f == r.f {

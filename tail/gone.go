@@ -226,9 +226,9 @@ func (w *worker) closeDropped(r *reader) tracker.Outcome {
 		return tracker.Done
 	}
 	_, _ = w.lastLook(r) // if that fails, its size is that of the look before
-	if w.t.lose(r.file, &r.info, w.job.path, r.Offset(), r.size, r.Skips, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
-		"end", r.size, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted") {
-		r.info.Size = r.high
+	if w.t.lose(r.File, &r.Info, w.job.path, r.Offset(), r.Size, r.Skips, "deleted file abandoned, its unread bytes are lost: deleted files take more space than max_pinned_deleted",
+		"end", r.Size, "fix", "raise max_pinned_deleted of the input, or see why its records are not accepted") {
+		r.Info.Size = r.high
 		w.report.left = &compare.Departure{Lost: true}
 	} // else all of it was read, and only has to become safe
 	return tracker.Done

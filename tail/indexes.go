@@ -96,7 +96,7 @@ func (in *input) describe(k *generation, info record.FileInfo) {
 // generation are used.
 func (r *reader) node() inode.Node {
 	if r.reading != nil { // not inode.Of: a worker may write to other fields of info
-		return inode.NewNode(r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle)
+		return inode.NewNode(r.Info.Dev, r.Info.Inode, r.Info.Birth, r.Info.Handle)
 	}
 	return r.k.node()
 }

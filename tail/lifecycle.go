@@ -67,7 +67,7 @@ func (w *worker) atEnd(r *reader) tracker.Outcome {
 		w.seeIfRotated(r)
 		return tracker.Idle
 	}
-	if r.Offset() < r.size || !w.isQuiet(r) {
+	if r.Offset() < r.Size || !w.isQuiet(r) {
 		return tracker.Idle
 	}
 	// Read to its end and quiet: it is closed when all of it is safe. Until
@@ -75,7 +75,7 @@ func (w *worker) atEnd(r *reader) tracker.Outcome {
 	if w.job.safe < r.Offset() {
 		return tracker.AwaitSafe
 	}
-	r.info.Done = true
+	r.Info.Done = true
 	w.retire(r, departureOf(r))
 	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.job.path, "bytes", r.Offset())
 	return tracker.Done
@@ -84,7 +84,7 @@ func (w *worker) atEnd(r *reader) tracker.Outcome {
 // seeIfRotated asks for a scan if the path of a file does not lead to it and no event tells of
 // that: the next rotation may come before the next periodic scan.
 func (w *worker) seeIfRotated(r *reader) {
-	if !w.job.heard && leadsElsewhere(w.job.path, inode.Of(r.info)) {
+	if !w.job.heard && leadsElsewhere(w.job.path, inode.Of(r.Info)) {
 		w.t.rescanSoon()
 	}
 }
@@ -105,9 +105,9 @@ func (w *worker) shrunk(r *reader) (tracker.Outcome, error) {
 // loseClosed ends the reader of a file that was moved or deleted while the agent had it closed.
 // Its unread bytes are lost, counted and logged.
 func (w *worker) loseClosed(r *reader) tracker.Outcome {
-	w.t.lose(r.file, &r.info, w.job.path, r.Offset(), r.high, r.Skips, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
+	w.t.lose(r.File, &r.Info, w.job.path, r.Offset(), r.high, r.Skips, "file was deleted while too few descriptors were left to keep it open, its unread bytes are lost",
 		"fix", "raise limits.open_files and LimitNOFILE of the unit")
-	r.info.Told = true
+	r.Info.Told = true
 	w.retire(r, compare.Departure{Lost: true})
 	return tracker.Done
 }
@@ -119,8 +119,8 @@ func (w *worker) passOld(r *reader) error {
 	if err != nil {
 		return err
 	}
-	if r.info.Done { // from now on the file is read, since more may be written to it
-		r.info.Done, r.registered = false, false
+	if r.Info.Done { // from now on the file is read, since more may be written to it
+		r.Info.Done, r.registered = false, false
 	}
 	if pos > r.Offset() {
 		if err := w.register(r); err != nil {
@@ -135,9 +135,9 @@ func (w *worker) passOld(r *reader) error {
 // oldEnd returns the offset, with its mark, up to which passOld skips.
 func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 	switch {
-	case r.z != nil && r.old == r.size:
-		return r.size, r.z.end, nil // nothing follows
-	case r.z != nil, r.info.Done: // a copy: the original was read up to there, which is the end of a record
+	case r.z != nil && r.old == r.Size:
+		return r.Size, r.z.end, nil // nothing follows
+	case r.z != nil, r.Info.Done: // a copy: the original was read up to there, which is the end of a record
 		mark, err := fingerprint.MarkAt(r.src(), r.old)
 		return r.old, mark, err
 	}
@@ -146,7 +146,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 		return 0, 0, err
 	}
 	border, unit := scan.Border()
-	pos, err := cursor.LastEnd(r.f, min(r.old, r.size), border, unit)
+	pos, err := cursor.LastEnd(r.f, min(r.old, r.Size), border, unit)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -170,8 +170,8 @@ func (w *worker) restart(r *reader, why string) (tracker.Outcome, error) {
 // renew ends the current generation of a reader's file and begins a new one at offset 0, which it
 // registers in the journal. An error is one of reading the file.
 func (w *worker) renew(r *reader) error {
-	r.info.Size = r.high
-	w.t.on(renewed{r, w.t.recent.Before(r.file, r.Offset())})
+	r.Info.Size = r.high
+	w.t.on(renewed{r, w.t.recent.Before(r.File, r.Offset())})
 	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
 	r.registered, r.toldOf = false, toldOf{}
 	return w.register(r)
@@ -180,13 +180,13 @@ func (w *worker) renew(r *reader) error {
 // retire ends the work of a reader on its generation: the journal is told now, the tailer at the end of the
 // turn (see retired). left says how the file left its path.
 func (w *worker) retire(r *reader, left compare.Departure) {
-	r.info.Size = r.high
+	r.Info.Size = r.high
 	if left.Unwanted {
-		r.info.Path = w.job.path
+		r.Info.Path = w.job.path
 	}
 	w.report.left = &left
 	if r.registered {
-		w.t.remember(r.file, r.info.Facts())
+		w.t.remember(r.File, r.Info.Facts())
 	}
 }
 
@@ -203,7 +203,7 @@ func (t *Tailer) retired(r *reader, left compare.Departure) {
 		if len(r.Skips) > 0 || len(k.ahead) > 0 {
 			k.own().ahead = r.Skips
 		}
-		r.in.describe(k, r.info)
+		r.in.describe(k, r.Info)
 		k.reader, k.own().left = nil, left
 	}
 	if left.Lost {
@@ -237,18 +237,18 @@ func (e renewed) happen(t *Tailer) {
 	r.in.truncated = append(r.in.truncated, r.k)
 	r.in.lost = append(r.in.lost, r.k)
 	if r.registered {
-		t.rememberSoon(r.file, r.k.info) // now: a scan that finds its copy tells the journal where that is
+		t.rememberSoon(r.File, r.k.info) // now: a scan that finds its copy tells the journal where that is
 	}
 	t.rescanSoon()
-	r.file = r.in.nextOf(r.file)
-	if r.info.Dated != 0 {
-		r.info.Dated = r.mtime
+	r.File = r.in.nextOf(r.File)
+	if r.Info.Dated != 0 {
+		r.Info.Dated = r.Mtime
 	}
 	r.k = newGeneration()
 	r.k.own().anew = found
-	r.info.Head, r.info.Done, r.info.Old, r.info.Lost, r.info.Told = record.Head{}, false, 0, 0, false // these are of the one before
-	r.k.setFile(r.in.files, r.file)
-	r.k.info, r.k.reader = r.info.Facts(), r
+	r.Info.Head, r.Info.Done, r.Info.Old, r.Info.Lost, r.Info.Told = record.Head{}, false, 0, 0, false // these are of the one before
+	r.k.setFile(r.in.files, r.File)
+	r.k.info, r.k.reader = r.Info.Facts(), r
 	r.in.known.Put(r.k)
 	r.in.byNode.put(r.k)
 	t.apply(r, tracker.Renewed{})

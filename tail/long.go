@@ -61,7 +61,7 @@ func (w *worker) passLong(r *reader, last bool) (tracker.Outcome, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return tracker.Idle, err
 	}
-	whole := r.Long.At+int64(n) >= r.size
+	whole := r.Long.At+int64(n) >= r.Size
 	if whole && !w.isOver(r) {
 		n = r.in.TextLen(buf[:n], r.Long.At) // without NULs at the end, in whose place text may be written
 	}
@@ -113,8 +113,8 @@ func (w *worker) rejectLong(r *reader, offset int64, head []byte, length int64, 
 	}
 	reason := r.Long.Reason
 	err := w.keep(r.in, []record.Rejected{{
-		File: r.file, Path: r.info.First, Route: r.in.Route,
-		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length, Dated: r.info.Dated,
+		File: r.File, Path: r.Info.First, Route: r.in.Route,
+		Offset: offset, Length: length, Data: head, Truncated: int64(len(head)) < length, Dated: r.Info.Dated,
 		Reason: reason, Message: message,
 	}})
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *worker) passParts(r *reader, last bool) (tracker.Outcome, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return tracker.Idle, err
 		}
-		whole := r.Long.At+int64(n) >= r.size
+		whole := r.Long.At+int64(n) >= r.Size
 		scan.SetQuiet(whole && r.recordTimedOut())
 		own, passed, done := scan.SkipParts(buf[:n], r.Long.Parts.Stream, last && whole)
 		switch {
@@ -199,7 +199,7 @@ func (w *worker) endParts(r *reader) (tracker.Outcome, error) {
 		if err != nil {
 			return tracker.Idle, err
 		}
-		skips = append(skips, record.Extent{File: r.file, Span: run, Mark: mark})
+		skips = append(skips, record.Extent{File: r.File, Span: run, Mark: mark})
 	}
 	if err := w.rejectLong(r, p.Runs[0].Start, head, size, message); err != nil {
 		return tracker.Idle, err

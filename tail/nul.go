@@ -21,7 +21,7 @@ const besideNULs = 64 << 10
 
 // meetNULs handles NULs at the offset of the reader, such as a crash leaves in a log.
 func (w *worker) meetNULs(r *reader) (tracker.Outcome, error) {
-	if !r.NULs.Text && r.NULs.At < r.size {
+	if !r.NULs.Text && r.NULs.At < r.Size {
 		return w.lookNULs(r)
 	}
 	return w.passNULs(r)
@@ -31,14 +31,14 @@ func (w *worker) meetNULs(r *reader) (tracker.Outcome, error) {
 func (w *worker) lookNULs(r *reader) (tracker.Outcome, error) {
 	buf := w.buffer(1 << 20)[:1<<20]
 	at := r.dataAt(r.NULs.At)
-	n, err := r.src().ReadAt(buf[:min(int64(len(buf)), r.size-at)], at)
+	n, err := r.src().ReadAt(buf[:min(int64(len(buf)), r.Size-at)], at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return tracker.Idle, err
 	}
 	if i := holes.FirstText(buf[:n]); i >= 0 {
 		r.NULs.At, r.NULs.Text = at+int64(i), true
 	} else if r.NULs.At = at + int64(n); err != nil {
-		r.NULs.At = r.size // the file was truncated, which the next turn handles
+		r.NULs.At = r.Size // the file was truncated, which the next turn handles
 	}
 	return tracker.More, nil
 }
@@ -72,10 +72,10 @@ func (w *worker) passNULs(r *reader) (tracker.Outcome, error) {
 // tellNULs counts NULs that are skipped, and logs the first stretch of them in a file.
 func (w *worker) tellNULs(r *reader, offset, bytes int64) {
 	w.t.o.Contents.NULs(r.in.Name, bytes)
-	if r.holey {
+	if r.Holey {
 		return
 	}
-	r.holey = true
+	r.Holey = true
 	if r.NULs.Text && r.NULs.From == offset {
 		bytes = r.NULs.At - offset // with those that are skipped next
 	}
@@ -89,7 +89,7 @@ func (r *reader) dataAt(at int64) int64 {
 	if r.z != nil {
 		return at
 	}
-	return durable.DataAt(r.f, at, r.size)
+	return durable.DataAt(r.f, at, r.Size)
 }
 
 // Another process may free the part of a file that was read already, while the file is
@@ -100,19 +100,19 @@ func (r *reader) dataAt(at int64) int64 {
 // punched, whole blocks were removed at its start, or it is read from its start. why is for the
 // log.
 func (w *worker) changed(r *reader, why string) (tracker.Outcome, error) {
-	if r.z == nil && holes.Punched(r.f, r.size, r.Offset()) {
+	if r.z == nil && holes.Punched(r.f, r.Size, r.Offset()) {
 		mark, err := fingerprint.MarkAt(r.f, r.Offset())
 		if err != nil {
 			return tracker.Idle, err
 		}
 		w.t.o.Logger.Info("another program punched a hole before the checkpoint, reading continues and nothing is lost", "file", w.job.path, "offset", r.Offset())
 		r.Remark(mark)
-		r.checked = r.mtime
+		r.Checked = r.Mtime
 		return tracker.More, nil
 	}
 	to, mark := int64(0), r.Mark()
 	if mark != 0 && r.z == nil {
-		to = holes.Shifted(r.f, mark, r.Offset(), r.size, r.highest)
+		to = holes.Shifted(r.f, mark, r.Offset(), r.Size, r.highest)
 	}
 	if to == 0 {
 		return w.restart(r, why)

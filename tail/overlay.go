@@ -78,7 +78,7 @@ type copiedUp struct {
 }
 
 func (e *copiedUp) happen(*Tailer) {
-	r, st, was := e.r, e.st, inode.Of(e.r.info)
+	r, st, was := e.r, e.st, inode.Of(e.r.Info)
 	if r.in.readers.Get(was) != r || r.in.readers.Get(st.Node) != nil {
 		return
 	}
@@ -86,8 +86,8 @@ func (e *copiedUp) happen(*Tailer) {
 	if r.in.byNode.get(was) == r.k {
 		r.in.byNode.remove(was)
 	}
-	r.info.Dev, r.info.Inode, r.info.Birth, r.info.Handle = st.Dev, st.Ino, st.Birth, e.handle
-	r.in.describe(r.k, r.info)
+	r.Info.Dev, r.Info.Inode, r.Info.Birth, r.Info.Handle = st.Dev, st.Ino, st.Birth, e.handle
+	r.in.describe(r.k, r.Info)
 	r.in.byNode.put(r.k)
 	r.in.readers.Put(r)
 	e.followed = true

@@ -51,7 +51,7 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	if c := r.carry; c != nil {
 		p.data, p.extents = bytes.Clone(c.data), append(p.extents, c.extents...)
 	}
-	have, n := len(p.data), r.size-r.Offset()
+	have, n := len(p.data), r.Size-r.Offset()
 	if int64(have)+n > int64(r.in.Options().MaxRecord) {
 		return nil, nil
 	}
@@ -62,11 +62,11 @@ func (w *worker) openMessage(r *reader) (*partial, error) {
 	if p.data[len(p.data)-1] != '\n' {
 		return nil, nil
 	}
-	mark, err := fingerprint.MarkAt(r.src(), r.size)
+	mark, err := fingerprint.MarkAt(r.src(), r.Size)
 	if err != nil {
 		return nil, err
 	}
-	p.extents = append(p.extents, record.Extent{File: r.file, Span: record.Span{Start: r.Offset(), End: r.size}, Mark: mark})
+	p.extents = append(p.extents, record.Extent{File: r.File, Span: record.Span{Start: r.Offset(), End: r.Size}, Mark: mark})
 	return p, w.register(r) // in the journal, so that the message can be read again after a restart
 }
 
@@ -78,7 +78,7 @@ func (w *worker) hasGrown(r *reader) bool {
 		if o.z != nil || o.f == nil && w.reopen(o) != nil {
 			continue
 		}
-		if st, err := w.t.stat(o.f); err == nil && st.Size != o.size {
+		if st, err := w.t.stat(o.f); err == nil && st.Size != o.Size {
 			w.report.others = append(append(w.report.others, o), o.stepBack()...)
 			return true
 		}
@@ -102,7 +102,7 @@ func (w *worker) take(r *reader) {
 // nothing here continues that, it is given back. last says that the file does not grow any more.
 func (w *worker) readCarried(r *reader, last bool) (tracker.Outcome, error) {
 	p := r.carry
-	end := r.size
+	end := r.Size
 	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
 		end, last = r.Skips[0].Start, true
 	}
@@ -142,7 +142,7 @@ func (w *worker) readCarried(r *reader, last bool) (tracker.Outcome, error) {
 	case c.Long && len(p.extents) == 1:
 		return w.partLong(r, scan, data[len(p.data):], last && whole)
 	case used == 0 && !c.Long:
-		r.NoteStuck(r.size, time.Now())
+		r.NoteStuck(r.Size, time.Now())
 		return w.atEnd(r), nil
 	case used <= len(p.data): // no line here continues the message
 		w.report.others = append(w.report.others, r.giveBack(nil))
@@ -161,7 +161,7 @@ func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, q
 	if err != nil {
 		return err
 	}
-	if err := r.in.Prepare(all, r.src(), r.file, &r.info, w.t.stamp); err != nil {
+	if err := r.in.Prepare(all, r.src(), r.File, &r.Info, w.t.stamp); err != nil {
 		return err
 	}
 	all.SetQuiet(quiet)
@@ -175,7 +175,7 @@ func (w *worker) scanFirst(r *reader, scan *format.Scanner, data []byte, last, q
 // ends n bytes into r's file. If one of these has grown, it does nothing, and the message is read
 // again.
 func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64) error {
-	before, cover := r.carry.extents, record.Extent{File: r.file, Span: record.Span{End: n}}
+	before, cover := r.carry.extents, record.Extent{File: r.File, Span: record.Span{End: n}}
 	var err error
 	if cover.Mark, err = fingerprint.MarkAt(r.src(), n); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (w *worker) deliverCarried(r *reader, lease Lease, c *format.Chunk, n int64
 // that of quarantine.
 func (w *worker) refuseCarried(r *reader, j format.Reject) error {
 	err := w.keep(r.in, []record.Rejected{{
-		File: r.file, Path: r.info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End, Dated: r.info.Dated,
+		File: r.File, Path: r.Info.First, Route: r.in.Route, Length: int64(j.End), Data: j.Data, Truncated: len(j.Data) < j.End, Dated: r.Info.Dated,
 		Reason: j.Reason, Message: j.Message + " (" + reread.WhereBefore(r.carry.extents) + ")",
 	}})
 	if err != nil {
@@ -231,7 +231,7 @@ func (w *worker) partLong(r *reader, scan *format.Scanner, data []byte, last boo
 	stream, message := bytes.Clone(w.found.Stream), w.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)
 	if passed == 0 && !done { // the first line has no end yet
-		r.Stuck = r.size
+		r.Stuck = r.Size
 		return w.atEnd(r), nil
 	}
 	w.report.others = append(w.report.others, r.giveBack(&apart{stream: stream, first: w.found.Skip, message: message}))

@@ -84,11 +84,11 @@ func (r *reader) own() *busy {
 
 // sight is what the looks at a file have shown.
 type sight struct {
-	size    int64 // at the last look
+	Size    int64 // at the last look
 	high    int64 // the largest size of this generation
 	highest int64 // the same before the last look, which may have seen the next generation
-	mtime   int64
-	checked int64         // mtime when the bytes before offset were last compared with mark
+	Mtime   int64
+	Checked int64         // mtime when the bytes before offset were last compared with mark
 	grown   agenda.Moment // when size or mtime last changed, or were first seen
 	active  agenda.Moment // the same, but as the file tells where they were first seen
 	empty   bool          // it was never seen to hold anything
@@ -103,7 +103,7 @@ type notes struct {
 }
 
 // toldOf is what was logged of a generation, once: see tell.go.
-type toldOf struct{ quarantined, noText, marked, holey bool }
+type toldOf struct{ Quarantined, NoText, Marked, Holey bool }
 
 // shown is what the status tells of a reader.
 type shown struct {
@@ -222,15 +222,15 @@ func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 // goOn reads a bounded number of bytes from the offset on, or does what follows at the end of the file, or of
 // that part of it that can be read now.
 func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
-	if r.Long.At > r.size {
+	if r.Long.At > r.Size {
 		r.Long = cursor.Long{}
 	}
 	if r.z == nil { // a compressed file is not written to in place
-		r.NULs.Review(r.f, r.size)
+		r.NULs.Review(r.f, r.Size)
 	}
-	last, end := w.isLast(r), r.End(r.size)
-	if end < r.size && w.isOver(r) {
-		end = r.size
+	last, end := w.isLast(r), r.End(r.Size)
+	if end < r.Size && w.isOver(r) {
+		end = r.Size
 	}
 	r.Quiet = (r.recordTimedOut() || r.isCut()) && r.Settled != end
 	if w.awaitsNext(r) {
@@ -242,7 +242,7 @@ func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
 		return w.changed(r, "content changed before the position")
 	case r.Long.At > 0:
 		return w.passLong(r, last)
-	case ended && r.z != nil && r.Offset() < r.size:
+	case ended && r.z != nil && r.Offset() < r.Size:
 		return w.giveUpRest(r)
 	case ended:
 		return w.atEnd(r), nil
@@ -274,13 +274,13 @@ func (w *worker) look(r *reader) (inode.Status, error) {
 			return st, archive.ErrChanged
 		}
 		st.Size = r.z.Size()
-	} else if st.Node != inode.Of(r.info) {
+	} else if st.Node != inode.Of(r.Info) {
 		now := copiedUp{r: r, st: st, handle: inode.Handle(r.f)}
 		w.t.on(&now)
 		w.report.moved = w.report.moved || now.followed
 	}
-	if st.Size != r.size || st.Mtime != r.mtime {
-		r.size, r.mtime, r.grown, r.Stuck = st.Size, st.Mtime, agenda.Now(), 0
+	if st.Size != r.Size || st.Mtime != r.Mtime {
+		r.Size, r.Mtime, r.grown, r.Stuck = st.Size, st.Mtime, agenda.Now(), 0
 		r.active = r.grown
 	}
 	r.highest, r.high = r.high, max(r.high, st.Size)
@@ -293,7 +293,7 @@ var errMoved = errors.New("file was moved or deleted")
 // reopen opens the file of a reader again, which was closed because too many files were open: at
 // its path, or under another name in its folder. The error is errMoved if it is at neither.
 func (w *worker) reopen(r *reader) error {
-	info := r.info
+	info := r.Info
 	if r == w.job.r { // else it is that of another file of the stream as the journal has it
 		info.Path = w.job.path
 	}
@@ -327,12 +327,12 @@ func (e opened) happen(t *Tailer) {
 // rewritten reports whether the bytes before the offset have changed, or the beginning of a file of which
 // nothing was read. Reading notices that by itself; this is for turns that do not read.
 func (r *reader) rewritten() bool {
-	if r.mtime == r.checked {
+	if r.Mtime == r.Checked {
 		return false
 	}
 	is, err := r.otherBefore()
 	if err == nil && !is {
-		r.checked = r.mtime
+		r.Checked = r.Mtime
 	}
 	return is
 }
@@ -343,27 +343,27 @@ func (r *reader) otherBefore() (bool, error) {
 	if r.z != nil {
 		return false, nil
 	}
-	return r.IsRewritten(r.f, r.info.Head)
+	return r.IsRewritten(r.f, r.Info.Head)
 }
 
 // beginsOtherwise reports whether data, read at offset 0, is not the known beginning: the file was
 // rewritten since it was found.
 func (r *reader) beginsOtherwise(data []byte) bool {
-	if r.Offset() > 0 || r.z != nil || r.info.Head.Len == 0 {
+	if r.Offset() > 0 || r.z != nil || r.Info.Head.Len == 0 {
 		return false
 	}
 	var from io.ReaderAt = bytes.NewReader(data)
-	if len(data) < r.info.Head.Len {
+	if len(data) < r.Info.Head.Len {
 		from = r.f
 	}
-	is, _ := r.IsRewritten(from, r.info.Head) // an error comes again at the next read
+	is, _ := r.IsRewritten(from, r.Info.Head) // an error comes again at the next read
 	return is
 }
 
 // read reads from the offset to the end of the file, of the payload, or to the
 // next range that needs no reading, whichever comes first.
 func (w *worker) read(r *reader, last bool) (tracker.Outcome, error) {
-	end := r.size
+	end := r.Size
 	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
 		end, last = r.Skips[0].Start, true // only whole records lie between such ranges
 	}
@@ -404,7 +404,7 @@ func (w *worker) read(r *reader, last bool) (tracker.Outcome, error) {
 	if m := fingerprint.MarkOf(buf[record.MarkLen-before : record.MarkLen]); r.Mark() != 0 && m != r.Mark() {
 		return w.changed(r, "content changed before the position")
 	}
-	r.checked = r.mtime
+	r.Checked = r.Mtime
 	if r.Offset() == 0 {
 		if err := w.tellMark(r, buf[record.MarkLen:record.MarkLen+n]); err != nil {
 			return tracker.Idle, err
@@ -412,10 +412,10 @@ func (w *worker) read(r *reader, last bool) (tracker.Outcome, error) {
 	}
 	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.Offset()
 	if whole && r.z == nil {
-		w.t.recent.Put(r.file, r.Offset(), data)
+		w.t.recent.Put(r.File, r.Offset(), data)
 	}
-	if n := r.in.TextLen(data, r.Offset()); n < len(data) && end == r.size {
-		framed, ok := r.NULs.Frame(r.Offset(), n, len(data), r.size, w.isOver(r))
+	if n := r.in.TextLen(data, r.Offset()); n < len(data) && end == r.Size {
+		framed, ok := r.NULs.Frame(r.Offset(), n, len(data), r.Size, w.isOver(r))
 		if !ok {
 			return w.meetNULs(r)
 		}
@@ -503,7 +503,7 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			break
 		}
 		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
-		cover := record.Extent{File: r.file, Span: record.Span{Start: r.Offset(), End: r.Offset() + int64(c.Consumed)}}
+		cover := record.Extent{File: r.File, Span: record.Span{Start: r.Offset(), End: r.Offset() + int64(c.Consumed)}}
 		if touched {
 			cover.Mark, err = fingerprint.MarkAt(r.src(), cover.End)
 		} else {
@@ -528,10 +528,10 @@ func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte,
 			break // the block is the batcher's now
 		}
 	}
-	if cut && r.Offset() == r.size {
+	if cut && r.Offset() == r.Size {
 		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.job.path, "offset", r.Offset())
 	}
-	if end := r.End(r.size); r.Offset() < end && r.Stuck != end {
+	if end := r.End(r.Size); r.Offset() < end && r.Stuck != end {
 		return tracker.More, nil
 	}
 	return w.atEnd(r), nil
@@ -547,12 +547,12 @@ func (w *worker) scanner(r *reader) (*format.Scanner, error) {
 		}
 		w.scanners[r.in] = s
 	}
-	return s, r.in.Prepare(s, r.src(), r.file, &r.info, w.t.stamp)
+	return s, r.in.Prepare(s, r.src(), r.File, &r.Info, w.t.stamp)
 }
 
 // pass moves a reader over the bytes before the offset to, of which nothing is sent: they are safe
 // as soon as all before them is. mark is that of to.
 func (w *worker) pass(r *reader, to int64, mark record.Mark) {
-	w.t.skip(r.file, record.Span{Start: r.Offset(), End: to}, mark)
+	w.t.skip(r.File, record.Span{Start: r.Offset(), End: to}, mark)
 	r.Advance(to, mark)
 }

@@ -23,7 +23,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	}
 	r := &reader{
 		in: in, life: tracker.Found(p.scan, placeOf(p.matched, is != identity.Own)),
-		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: agenda.Now(), active: agenda.Now(), size: x.Size, high: x.Size, highest: x.Size, mtime: p.st.Mtime, checked: p.st.Mtime}}},
+		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: agenda.Now(), active: agenda.Now(), Size: x.Size, high: x.Size, highest: x.Size, Mtime: p.st.Mtime, Checked: p.st.Mtime}}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.Size, x.Size), end: x.End, file: record.Packed{Size: p.st.Size, Mtime: p.st.Mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {
@@ -34,14 +34,14 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	if goesOn && !newForm {
 		r.z.file = k.info.Info().Packed
 	}
-	r.info = record.FileInfo{
+	r.Info = record.FileInfo{
 		Path: p.path, First: cmp.Or(p.first, p.path), Dev: p.st.Dev, Inode: p.st.Ino, Birth: p.st.Birth, Handle: p.handle,
 		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
 	if r.life.IsOutside() { // it is found again by the name that a pattern matches
-		r.info.Path = k.info.Info().Path
+		r.Info.Path = k.info.Info().Path
 	}
-	r.info.Real = finder.Elsewhere(p.real, r.info.Path)
+	r.Info.Real = finder.Elsewhere(p.real, r.Info.Path)
 	hasRest := is == identity.Own && p.mayHoldRest(k)
 	if is == identity.Continuation || hasRest { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
@@ -64,7 +64,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	case identity.Rewritten:
 		t.o.Logger.Warn("compressed file was rewritten, reading it from the start", "file", p.path, "offset", k.position, "bytes", x.Size)
 		t.o.Metrics.Truncation(in.Name, 0)
-		r.info.First = k.info.Info().First
+		r.Info.First = k.info.Info().First
 		t.start(r, in.nextOf(k.file()), newGeneration())
 	default:
 		t.begin(r)

@@ -16,8 +16,8 @@ import (
 
 // reading is what a reader has in hand to read its file.
 type reading struct {
-	file  record.File
-	info  record.FileInfo
+	File  record.File
+	Info  record.FileInfo
 	sight // of the file
 	cursor.Cursor
 	reads.Bounds // of the next read
@@ -48,7 +48,7 @@ func (r *reader) rest() {
 	}
 	kept := resting{
 		toldOf: h.toldOf, registered: h.registered, empty: h.empty,
-		compared: h.checked == h.mtime, looked: h.high == h.size,
+		compared: h.Checked == h.Mtime, looked: h.high == h.Size,
 	}
 	if w := r.woken(kept); !h.isAs(&w) {
 		return
@@ -84,18 +84,18 @@ func (r *reader) wake() {
 // woken returns the reading that follows from the facts that are kept.
 func (r *reader) woken(kept resting) (h reading) {
 	k := r.k
-	h.file, h.info = k.file(), k.info.Info()
-	h.sight = sight{size: r.shown.size, mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
+	h.File, h.Info = k.file(), k.info.Info()
+	h.sight = sight{Size: r.shown.size, Mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
 	h.Cursor = cursor.At(k.position, k.mark)
 	h.toldOf, h.registered = kept.toldOf, kept.registered
 	if h.registered {
-		h.headed = fingerprint.HeadLen(h.size)
+		h.headed = fingerprint.HeadLen(h.Size)
 	}
 	if kept.compared {
-		h.checked = h.mtime
+		h.Checked = h.Mtime
 	}
 	if kept.looked {
-		h.high, h.highest = h.size, h.size
+		h.high, h.highest = h.Size, h.Size
 	}
 	return h
 }
@@ -103,10 +103,10 @@ func (r *reader) woken(kept resting) (h reading) {
 // isAs reports whether w, the state that wake would make, is as good for the next turn as h. It does
 // not compare what a turn sets before it uses it.
 func (h *reading) isAs(w *reading) bool {
-	return h.file == w.file && h.info == w.info &&
-		h.size == w.size && h.high == w.high && h.mtime == w.mtime && h.checked == w.checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
+	return h.File == w.File && h.Info == w.Info &&
+		h.Size == w.Size && h.high == w.high && h.Mtime == w.Mtime && h.Checked == w.Checked && h.grown == w.grown && h.active == w.active && h.empty == w.empty &&
 		h.Offset() == w.Offset() && h.Mark() == w.Mark() && len(h.Skips) == 0 && h.Stuck == 0 && h.OpenSince.IsZero() && h.Long.At == 0 && h.NULs == (holes.Stretch{}) &&
-		(h.Settled == 0 || h.Offset() == h.size) &&
+		(h.Settled == 0 || h.Offset() == h.Size) &&
 		h.Bounds.AreNone() &&
 		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.toldOf == w.toldOf
 }

@@ -125,7 +125,7 @@ func TestLossBeforeATruncation(t *testing.T) {
 	tailer.turnAll()
 	wk := tailer.begin(tailer.readerAt(w.path("a.log")))
 	r := wk.job.r
-	r.info.Lost, r.info.Told, r.info.Old, r.info.Done = 100, true, 50, true
+	r.Info.Lost, r.Info.Told, r.Info.Old, r.Info.Done = 100, true, 50, true
 	was := r.k
 	tailer.on(renewed{r, nil})
 	if info := was.info.Info(); info.Lost != 100 || !info.Told {

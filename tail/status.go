@@ -59,27 +59,27 @@ func (f FileStatus) State() string {
 // returns what the file waits for; 0: nothing, or only that it grows. The caller holds mu.
 func (r *reader) show(next tracker.Outcome) (wait tracker.Wait) {
 	switch {
-	case r.seeks > 0 && r.size > 0 && r.Offset() == 0:
+	case r.seeks > 0 && r.Size > 0 && r.Offset() == 0:
 		wait = tracker.ForPredecessor
 	case r.lent != nil:
 		wait = tracker.ForSuccessor
 	case next.Waits():
 		wait = tracker.ForRoom
-	case r.failed != nil || !next.Rests() || r.Offset() >= r.size:
-	case r.Stuck == r.size:
+	case r.failed != nil || !next.Rests() || r.Offset() >= r.Size:
+	case r.Stuck == r.Size:
 		wait = tracker.ForRecordEnd
-	case r.Offset() == r.End(r.size):
+	case r.Offset() == r.End(r.Size):
 		wait = tracker.ForContent
 	}
 	r.noteRead()
-	if r.mtime != 0 { // it was looked at
+	if r.Mtime != 0 { // it was looked at
 		r.noteArrival()
 	}
 	r.shown = shown{
-		size: max(r.size, 0), mtime: r.mtime,
+		size: max(r.Size, 0), mtime: r.Mtime,
 		grown: r.grown, active: r.active,
 	}
-	r.ends = ends{atEnd: r.Offset() == r.size, reserved: r.End(r.size) < r.size}
+	r.ends = ends{atEnd: r.Offset() == r.Size, reserved: r.End(r.Size) < r.Size}
 	return wait
 }
 
@@ -195,7 +195,7 @@ func (r *reader) noteArrival() {
 	if r.arrivals == nil {
 		r.arrivals = new(arrivals.Notes)
 	}
-	r.arrivals.Add(r.size, r.mtime, r.k.safe)
+	r.arrivals.Add(r.Size, r.Mtime, r.k.safe)
 	r.dropArrivals()
 }
 

@@ -58,7 +58,7 @@ func (t *Tailer) joinStream(r *reader) {
 	if !r.in.Carries() {
 		return
 	}
-	home := homeOf(r.info.First)
+	home := homeOf(r.Info.First)
 	s := r.in.streams[home]
 	if s == nil {
 		s = &stream{home: home}
@@ -147,9 +147,9 @@ func (t *Tailer) waitForFile() tracker.Outcome {
 // the file before was read to its end, and takes over the open message there (carry).
 func (w *worker) startInStream(r *reader) bool {
 	switch {
-	case r.seeks == 0, r.size == 0 && !w.t.o.Once: // it has no bytes yet
+	case r.seeks == 0, r.Size == 0 && !w.t.o.Once: // it has no bytes yet
 		return true
-	case r.size > 0 && r.Offset() == 0 && !w.job.life.IsDraining():
+	case r.Size > 0 && r.Offset() == 0 && !w.job.life.IsDraining():
 		ask := starting{r: r}
 		if w.t.on(&ask); ask.wait || ask.before != nil && w.joinMessage(r, ask.before) == errNoPlace {
 			return false
@@ -199,12 +199,12 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 		t.rescanSoon()
 		t.readyLocked(o)
 		return nil, true
-	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.size > 0: // the file before is being read, or waits for one before it
+	case o.life.Turn() != tracker.Resting, o.seeks > 0 && o.Size > 0: // the file before is being read, or waits for one before it
 		return nil, true
 	}
 	soon := min(shortAnswer, r.in.RotateQuiet.D()/4)
 	grows := !t.o.Once && time.Since(r.asked) < soon && o.grown.Ago() < soon
-	switch open, left := o.IsOpen(o.size), o.hasLeft() && (t.o.Once || t.scans.done.Load() >= max(r.sure, o.joint.left)); {
+	switch open, left := o.IsOpen(o.Size), o.hasLeft() && (t.o.Once || t.scans.done.Load() >= max(r.sure, o.joint.left)); {
 	case grows, open && !left && !t.o.Once: // it still grows, or a file between the two may turn up
 		return nil, true
 	case open && left:
@@ -215,7 +215,7 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 			t.inUse(o)
 			return o, false
 		}
-	case !open && o.parked && o.Offset() < o.End(o.size): // it waits for room, and may end with an open message
+	case !open && o.parked && o.Offset() < o.End(o.Size): // it waits for room, and may end with an open message
 		return nil, true
 	}
 	return nil, false
@@ -228,12 +228,12 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 // the two may be a copy of another one, so that it is not certain yet which is the one before. The caller
 // holds Tailer.mu.
 func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
-	if isUndated(&r.info) {
+	if isUndated(&r.Info) {
 		return nil, false
 	}
 	files := r.stream.files
 	for i, o := range files {
-		if o != r && !isUndated(&o.info) && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
+		if o != r && !isUndated(&o.Info) && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
 			of = o
 		}
 	}
@@ -247,7 +247,7 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 		if k.reader != nil || in.packed[k.node()] != nil {
 			continue
 		}
-		if is := k.info.Info(); begun(&of.info, &is) < 0 && begun(&is, &r.info) < 0 && homeOf(is.First) == r.stream.home {
+		if is := k.info.Info(); begun(&of.Info, &is) < 0 && begun(&is, &r.Info) < 0 && homeOf(is.First) == r.stream.home {
 			if _, doubted = in.suspect[k.node()]; !doubted {
 				return nil, false
 			}
@@ -267,7 +267,7 @@ func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
 		case home != r.stream.home:
 			return false
 		case keptTime(written, born):
-			return o.shown.mtime < written && written <= r.info.Birth
+			return o.shown.mtime < written && written <= r.Info.Birth
 		}
 		return o.shown.mtime < cmp.Or(born, written) // what it holds is no later than when it was made, nor than its own time
 	}
@@ -340,8 +340,8 @@ func begun(a, b *record.FileInfo) int {
 // and else found says it. The caller holds Tailer.mu.
 func isOlder(a, b *reader, found bool) bool {
 	switch left := a.hasLeft(); {
-	case begun(&a.info, &b.info) != 0:
-		return begun(&a.info, &b.info) < 0
+	case begun(&a.Info, &b.Info) != 0:
+		return begun(&a.Info, &b.Info) < 0
 	case left != b.hasLeft():
 		return left
 	case left && a.shown.mtime != b.shown.mtime:
@@ -353,7 +353,7 @@ func isOlder(a, b *reader, found bool) bool {
 // isOfMoment reports whether nothing tells which of two files was begun first, though the file system tells when.
 // The caller holds Tailer.mu.
 func isOfMoment(a, b *reader) bool {
-	return a != b && a.info.Birth != 0 && begun(&a.info, &b.info) == 0 && a.hasLeft() && b.hasLeft() && a.shown.mtime == b.shown.mtime
+	return a != b && a.Info.Birth != 0 && begun(&a.Info, &b.Info) == 0 && a.hasLeft() && b.hasLeft() && a.shown.mtime == b.shown.mtime
 }
 
 // hasLeft reports whether another file can be where this one was written. The
@@ -393,7 +393,7 @@ func (t *Tailer) mayBeAsked(r *reader) bool {
 	case t.o.Once:
 		return r.hasLeft() && (t.scans.done.Load() == 0 || t.isBefore(r))
 	case r.OpenSince.IsZero(): // it may turn out in this turn that the file ends with one; a compressed file ends there for good
-		return r.z == nil && r.Offset() < r.size && r.hasLeft() && t.isBefore(r)
+		return r.z == nil && r.Offset() < r.Size && r.hasLeft() && t.isBefore(r)
 	case time.Since(r.OpenSince) >= longestAsk*r.in.RotateQuiet.D():
 		return false
 	case t.beganScan(uint32(t.scans.done.Load())).Before(over):
@@ -409,7 +409,7 @@ func (t *Tailer) mayBeAsked(r *reader) bool {
 // stream.
 func (t *Tailer) isBefore(r *reader) bool {
 	return slices.ContainsFunc(r.stream.files, func(o *reader) bool {
-		if o.seeks == 0 || o.size == 0 && !t.o.Once { // one without bytes does not ask yet
+		if o.seeks == 0 || o.Size == 0 && !t.o.Once { // one without bytes does not ask yet
 			return false
 		}
 		before, _ := r.in.predecessor(o)
@@ -458,7 +458,7 @@ func (r *reader) giveBack(a *apart) *reader {
 // checkLent takes the open message at the end of r's file back if the file has grown, or the agent
 // stops.
 func (w *worker) checkLent(r *reader) {
-	if r.lent == nil || r.IsOpen(r.size) && !w.job.life.IsDraining() {
+	if r.lent == nil || r.IsOpen(r.Size) && !w.job.life.IsDraining() {
 		return
 	}
 	w.report.others = append(w.report.others, r.stepBack()...)

@@ -48,10 +48,10 @@ func (t *Tailer) tellMatched(in *input, matched bool) {
 // tellQuarantined logs the first record of a file that goes to quarantine; the others are
 // only counted.
 func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, message string) {
-	if r.quarantined {
+	if r.Quarantined {
 		return
 	}
-	r.quarantined = true
+	r.Quarantined = true
 	fix := "see that format is that of the file; the records are kept in state_dir/quarantine"
 	switch {
 	case reason == record.TooLong && r.in.Format == record.Avro:
@@ -68,10 +68,10 @@ func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, 
 // tellNoText logs the first records of a file that are not valid text in its encoding.
 // They are sent.
 func (w *worker) tellNoText(r *reader, in record.Span) {
-	if r.noText {
+	if r.NoText {
 		return
 	}
-	r.noText = true
+	r.NoText = true
 	about := []any{"input", r.in.Name, "file", w.job.path, "offset", in.Start, "end", in.End}
 	if r.in.Shaping&record.Reshaped != 0 {
 		w.t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
@@ -89,10 +89,10 @@ func (w *worker) tellMark(r *reader, head []byte) error {
 	switch {
 	case r.in.Redacts():
 		return err
-	case err == nil, r.marked, r.in.Format == record.Avro:
+	case err == nil, r.Marked, r.in.Format == record.Avro:
 		return nil
 	}
-	r.marked = true
+	r.Marked = true
 	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input; the file is read in the encoding of the input", "input", r.in.Name, "file", w.job.path,
 		"fix", notices.FixOf(err))
 	return nil

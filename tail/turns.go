@@ -197,7 +197,7 @@ func (t *Tailer) put(r *reader, did *report) {
 		t.readyLocked(o)
 	}
 	wait := r.show(next)
-	if next.Closes() || next.Rests() && r.Offset() == r.size {
+	if next.Closes() || next.Rests() && r.Offset() == r.Size {
 		t.endUnpacking(r)
 	}
 	defer t.endTurn(r.stream, r, did)

@@ -169,7 +169,7 @@ func TestRewrittenBeforeAnAcceptedRange(t *testing.T) {
 	r := tailer.readerAt(w.path("a.log"))
 	tailer.locked(func() {
 		r.wake()
-		r.Skips = []record.Extent{{File: r.file, Span: record.Span{Start: 350, End: 385}}}
+		r.Skips = []record.Extent{{File: r.File, Span: record.Span{Start: 350, End: 385}}}
 	})
 	must(t, os.WriteFile(w.path("a.log"), []byte("the first line after that\nand the second\n"), 0o644))
 	tailer.turnAll()
