@@ -137,7 +137,7 @@ func (d *discovery) admit(in *input, s *compare.Sample, info record.FileInfo, m 
 // caller holds mu.
 func (d *discovery) newReader(in *input, path string, f *os.File, st inode.Status, at tracker.Place) *reader {
 	h := readings.Get().(*reading)
-	h.sight = sight{grown: agenda.Now(), Size: st.Size, Mtime: st.Mtime}
+	h.Size, h.Mtime, h.grown = st.Size, st.Mtime, agenda.Now()
 	r := &reader{
 		in: in, life: tracker.Found(d.t.scans.no, at), linked: inode.IsLink(path),
 		busy: &busy{at: path, f: f, joint: &alone, reading: h},

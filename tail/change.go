@@ -177,7 +177,7 @@ func (t *Tailer) everyInput(yield func(*input) bool) {
 // out with the old ones, and goes on at its offset. The caller holds mu.
 func (w *worker) adapt(r *reader) {
 	if w.era != w.t.era {
-		clear(w.scanners)
+		w.records.Forget()
 		w.era = w.t.era
 	}
 	if r.in.next == nil {

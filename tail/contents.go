@@ -2,6 +2,7 @@ package tail
 
 import (
 	"io"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,14 @@ func (r *reader) src() io.ReaderAt {
 	return r.z
 }
 
+// plain is the file of a reader; nil: it is compressed, or not open.
+func (r *reader) plain() *os.File {
+	if r.z != nil {
+		return nil
+	}
+	return r.f
+}
+
 // form is by what it is seen that a file has changed.
 type form struct{ size, mtime int64 }
 
@@ -50,9 +59,10 @@ func (r *reader) form() form {
 
 func (c *contents) form() form { return form{c.file.Size, c.file.Mtime} }
 
-// giveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
+// GiveUpRest ends the reading of a compressed file that breaks off within a record, which counts as
 // lost. The file counts as ended at the offset, and is read on if it is completed later.
-func (w *worker) giveUpRest(r *reader) (tracker.Outcome, error) {
+func (w *worker) GiveUpRest() (tracker.Outcome, error) {
+	r := w.job.r
 	w.t.lose(r.File, &r.Info, w.job.path, r.Offset(), r.Size, nil, "last record of a compressed file is cut off, it is not sent")
 	r.z.EndAt(r.Offset())
 	r.z.end = r.Mark()
@@ -62,7 +72,7 @@ func (w *worker) giveUpRest(r *reader) (tracker.Outcome, error) {
 	if err := w.register(r); err != nil {
 		return tracker.Idle, err
 	}
-	return w.atEnd(r), nil
+	return w.AtEnd(), nil
 }
 
 // repacked ends the reader of a compressed file that has changed, which is inspected again. A run

@@ -2,8 +2,6 @@ package tail
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,19 +80,12 @@ func (in *input) copyFolders(w *finder.Walk, c *candidate) (all []string) {
 			continue
 		}
 		for _, dir := range in.folders.Near(own) {
-			if c.End() >= identity.Enough || !exists(filepath.Join(dir, filepath.Base(c.Info.Path))) {
+			if c.End() >= identity.Enough || !inode.Exists(filepath.Join(dir, filepath.Base(c.Info.Path))) {
 				all = append(all, dir)
 			}
 		}
 	}
 	return all
-}
-
-// exists reports whether a path leads to something, also where it is a link that leads nowhere or where that
-// cannot be told.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // copyPaths returns the paths of the files in a folder that may be copies of a generation, by their names, and

@@ -122,7 +122,7 @@ func (d *discovery) findVanished(in *input, v vanishing) bool {
 		}
 		return true
 	}
-	if !leadsElsewhere(v.path, v.node) {
+	if !inode.LeadsElsewhere(v.path, v.node) {
 		return true
 	}
 	if v.info != nil {

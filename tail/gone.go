@@ -2,13 +2,9 @@ package tail
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"os"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/agenda"
@@ -37,14 +33,7 @@ func (a *absence) look() {
 			a.deleted, a.pinned = st.Links == 0, st.Size
 		}
 	}
-	a.left = leadsElsewhere(a.path, a.node)
-}
-
-// leadsElsewhere reports whether a path is gone, or names another file than n. It is false if the path
-// cannot be examined.
-func leadsElsewhere(path string, n inode.Node) bool {
-	st, err := inode.At(path)
-	return err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+	a.left = inode.LeadsElsewhere(a.path, a.node)
 }
 
 // takeAbsent takes over the files that the scan w did not find: those with a reader, those that may be copies, and

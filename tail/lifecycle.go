@@ -7,8 +7,10 @@ import (
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/holes"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/notices"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -22,12 +24,13 @@ func (w *worker) isLast(r *reader) bool {
 	if wait := r.in.PartialLineWait.D(); wait > 0 && r.grown.Ago() >= wait {
 		return true
 	}
-	return w.t.o.Once || w.isOver(r)
+	return w.t.o.Once || w.IsOver()
 }
 
-// isOver reports whether nobody writes to a file any more, as far as can be told: one
+// IsOver reports whether nobody writes to a file any more, as far as can be told: one
 // that was moved away is quiet.
-func (w *worker) isOver(r *reader) bool {
+func (w *worker) IsOver() bool {
+	r := w.job.r
 	return r.z != nil || w.job.life.IsDraining() || (w.job.life.IsGone() || w.job.replaced) && w.isQuiet(r)
 }
 
@@ -47,14 +50,14 @@ func (t *Tailer) isReplaced(r *reader) bool {
 	})
 }
 
-// mayGrow reports whether more may be written to a file though what it holds is sent
+// MayGrow reports whether more may be written to a file though what it holds is sent
 // without waiting for that.
-func (w *worker) mayGrow(r *reader) bool { return !w.t.o.Once && !w.isOver(r) }
+func (w *worker) MayGrow() bool { return !w.t.o.Once && !w.IsOver() }
 
-// atEnd decides what a reader does at the end of its file. A file that has left its path is closed
+// AtEnd decides what a reader does at the end of its file. A file that has left its path is closed
 // when it did not grow for rotate_quiet and all its records are safe.
-func (w *worker) atEnd(r *reader) tracker.Outcome {
-	t := w.t
+func (w *worker) AtEnd() tracker.Outcome {
+	t, r := w.t, w.job.r
 	if w.awaitsNext(r) {
 		return t.waitForFile()
 	}
@@ -84,14 +87,15 @@ func (w *worker) atEnd(r *reader) tracker.Outcome {
 // seeIfRotated asks for a scan if the path of a file does not lead to it and no event tells of
 // that: the next rotation may come before the next periodic scan.
 func (w *worker) seeIfRotated(r *reader) {
-	if !w.job.heard && leadsElsewhere(w.job.path, inode.Of(r.Info)) {
+	if !w.job.heard && inode.LeadsElsewhere(w.job.path, inode.Of(r.Info)) {
 		w.t.rescanSoon()
 	}
 }
 
-// shrunk handles a file that seems shorter than what was read of it. It compares the content,
+// Shrunk handles a file that seems shorter than what was read of it. It compares the content,
 // because network file systems report wrong sizes.
-func (w *worker) shrunk(r *reader) (tracker.Outcome, error) {
+func (w *worker) Shrunk() (tracker.Outcome, error) {
+	r := w.job.r
 	m, err := fingerprint.MarkAt(r.src(), r.Offset())
 	switch {
 	case err == nil && (r.Mark() == 0 || m == r.Mark()):
@@ -99,7 +103,42 @@ func (w *worker) shrunk(r *reader) (tracker.Outcome, error) {
 	case err != nil && !fingerprint.IsShort(err):
 		return tracker.Idle, err // it cannot be read just now
 	}
-	return w.changed(r, "file was truncated")
+	return w.Changed("file was truncated")
+}
+
+// Another process may free the part of a file that was read already, while the file is
+// written to (fallocate(2)): a punched hole leaves NULs in its place, a collapsed range
+// moves what follows it. Neither is content to be read.
+
+// Changed handles a file whose bytes before the offset have changed or are missing: a hole was
+// punched, whole blocks were removed at its start, or it is read from its start. why is for the
+// log.
+func (w *worker) Changed(why string) (tracker.Outcome, error) {
+	r := w.job.r
+	if r.z == nil && holes.Punched(r.f, r.Size, r.Offset()) {
+		mark, err := fingerprint.MarkAt(r.f, r.Offset())
+		if err != nil {
+			return tracker.Idle, err
+		}
+		w.t.o.Logger.Info("another program punched a hole before the checkpoint, reading continues and nothing is lost", "file", w.job.path, "offset", r.Offset())
+		r.Remark(mark)
+		r.Checked = r.Mtime
+		return tracker.More, nil
+	}
+	to, mark := int64(0), r.Mark()
+	if mark != 0 && r.z == nil {
+		to = holes.Shifted(r.f, mark, r.Offset(), r.Size, r.highest)
+	}
+	if to == 0 {
+		return w.restart(r, why)
+	}
+	w.t.o.Logger.Info("another program removed the beginning of the file in place, reading continues at the moved checkpoint", "file", w.job.path, "offset", to, "was", r.Offset())
+	w.t.o.Metrics.Truncation(r.in.Name, 0)
+	if err := w.renew(r); err != nil {
+		return tracker.Idle, err
+	}
+	w.records.Pass(w.file(r), to, mark)
+	return tracker.More, nil
 }
 
 // loseClosed ends the reader of a file that was moved or deleted while the agent had it closed.
@@ -126,7 +165,7 @@ func (w *worker) passOld(r *reader) error {
 		if err := w.register(r); err != nil {
 			return err
 		}
-		w.pass(r, pos, mark)
+		w.records.Pass(w.file(r), pos, mark)
 	}
 	r.old = 0
 	return nil
@@ -141,7 +180,7 @@ func (w *worker) oldEnd(r *reader) (int64, record.Mark, error) {
 		mark, err := fingerprint.MarkAt(r.src(), r.old)
 		return r.old, mark, err
 	}
-	scan, err := w.scanner(r)
+	scan, err := w.records.Scanner(w.file(r))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -173,7 +212,7 @@ func (w *worker) renew(r *reader) error {
 	r.Info.Size = r.high
 	w.t.on(renewed{r, w.t.recent.Before(r.File, r.Offset())})
 	r.Cursor, r.high, r.old, r.headed = cursor.Cursor{}, 0, 0, 0
-	r.registered, r.toldOf = false, toldOf{}
+	r.registered, r.Told = false, records.Told{}
 	return w.register(r)
 }
 
@@ -280,11 +319,11 @@ func departureOf(r *reader) compare.Departure {
 	return compare.Departure{There: true}
 }
 
-// recordTimedOut reports whether the last, incomplete record of a file is no longer waited for
+// TimedOut reports whether the last, incomplete record of a file is no longer waited for
 // although the file may grow: an event of several lines is complete after max_wait, and a
 // message of a container log after rotate_quiet, because it delays the other stream.
-func (r *reader) recordTimedOut() bool {
-	switch {
+func (w *worker) TimedOut() bool {
+	switch r := w.job.r; {
 	case r.in.HasEvents():
 		return r.grown.Ago() >= r.in.Multiline.MaxWait.D()
 	case r.in.Joins():

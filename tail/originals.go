@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/reread"
 	"kusto-agent/tail/internal/settings"
 	"kusto-agent/tail/internal/sources"
@@ -108,26 +107,12 @@ func (t *Tailer) heldOpen(x record.Extent) *os.File {
 	if err != nil || of.held == nil {
 		return nil
 	}
-	f := secondOf(of.held)
+	f := inode.Second(of.held)
 	if f != nil && sources.Holds(f, x) != nil {
 		f.Close()
 		return nil
 	}
 	return f
-}
-
-// secondOf duplicates the descriptor of a file; nil: that failed, or the file is closed by now.
-func secondOf(f *os.File) (dup *os.File) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	_ = raw.Control(func(fd uintptr) {
-		if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
-			dup = os.NewFile(uintptr(n), f.Name())
-		}
-	})
-	return dup
 }
 
 // remembered is what is known of a file, and the input it is of.

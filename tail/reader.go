@@ -1,25 +1,19 @@
 package tail
 
 import (
-	"bytes"
 	"container/list"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync/atomic"
-	"time"
 
-	"kusto-agent/internal/format"
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/agenda"
 	"kusto-agent/tail/internal/archive"
 	"kusto-agent/tail/internal/arrivals"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/cursor"
-	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
-	"kusto-agent/tail/internal/reads"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -84,26 +78,19 @@ func (r *reader) own() *busy {
 
 // sight is what the looks at a file have shown.
 type sight struct {
-	Size    int64 // at the last look
-	high    int64 // the largest size of this generation
-	highest int64 // the same before the last look, which may have seen the next generation
-	Mtime   int64
-	Checked int64         // mtime when the bytes before offset were last compared with mark
+	high    int64         // the largest size of this generation
+	highest int64         // the same before the last look, which may have seen the next generation
 	grown   agenda.Moment // when size or mtime last changed, or were first seen
 	active  agenda.Moment // the same, but as the file tells where they were first seen
 	empty   bool          // it was never seen to hold anything
 }
 
-// notes are what the journal and the log know of a generation.
+// notes are what the journal knows of a generation.
 type notes struct {
 	registered bool
 	headed     int   // of so many bytes a head was taken last; NULs have none
 	old        int64 // >0: what lies before this is not to be read, see passOld
-	toldOf
 }
-
-// toldOf is what was logged of a generation, once: see tell.go.
-type toldOf struct{ Quarantined, NoText, Marked, Holey bool }
 
 // shown is what the status tells of a reader.
 type shown struct {
@@ -156,15 +143,21 @@ type report struct {
 
 // worker takes turns of readers. It belongs to one goroutine.
 type worker struct {
-	t        *Tailer
-	job      job
-	report   report
-	era      uint64 // that of its scanners
-	scanners map[*input]*format.Scanner
-	scratch  []byte
-	found    format.Chunk
-	chunk    record.Chunk
-	rejected []record.Rejected
+	t       *Tailer
+	job     job
+	report  report
+	era     uint64 // that of what reader keeps
+	records *records.Reader
+	at      records.File // see file
+}
+
+// file is the open file of a reader, for reading records of it. It is valid until the next call.
+func (w *worker) file(r *reader) *records.File {
+	w.at = records.File{Reading: &r.Reading, In: r.in.Compiled, Path: w.job.path, Src: r.src(), Plain: r.plain(), Cut: r.isCut(), Owner: w}
+	if c := r.carry; c != nil {
+		w.at.Carried = c.Carried
+	}
+	return &w.at
 }
 
 // turn is one turn of a worker with a file: it handles what happened to the file since the last one, and
@@ -189,7 +182,7 @@ func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 	}
 	w.checkLent(r)
 	if st.Size < r.Offset() {
-		return w.shrunk(r)
+		return w.Shrunk()
 	}
 	if r.empty && st.Size > 0 && w.endIfCopy(r, st) {
 		return tracker.Yielded, nil
@@ -208,7 +201,7 @@ func (w *worker) turn(r *reader) (tracker.Outcome, error) {
 			return tracker.Idle, err
 		}
 	}
-	if err := r.SkipDone(r.src(), r.otherBefore); errors.Is(err, cursor.ErrChanged) {
+	if err := r.SkipDone(r.src(), func() (bool, error) { return r.OtherBefore(r.plain()) }); errors.Is(err, cursor.ErrChanged) {
 		return w.restart(r, "content changed before the position")
 	} else if err != nil {
 		return tracker.Idle, err
@@ -229,31 +222,28 @@ func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
 		r.NULs.Review(r.f, r.Size)
 	}
 	last, end := w.isLast(r), r.End(r.Size)
-	if end < r.Size && w.isOver(r) {
+	if end < r.Size && w.IsOver() {
 		end = r.Size
 	}
-	r.Quiet = (r.recordTimedOut() || r.isCut()) && r.Settled != end
+	r.Quiet = (w.TimedOut() || r.isCut()) && r.Settled != end
 	if w.awaitsNext(r) {
 		last, r.Quiet = false, false
 	}
 	ended := r.Offset() == end || !last && !r.Quiet && r.Stuck == end
 	switch {
-	case (ended || r.Long.At > 0) && r.rewritten():
-		return w.changed(r, "content changed before the position")
+	case (ended || r.Long.At > 0) && r.Rewritten(r.plain()):
+		return w.Changed("content changed before the position")
 	case r.Long.At > 0:
-		return w.passLong(r, last)
+		return w.records.PassLong(w.file(r), last)
 	case ended && r.z != nil && r.Offset() < r.Size:
-		return w.giveUpRest(r)
+		return w.GiveUpRest()
 	case ended:
-		return w.atEnd(r), nil
+		return w.AtEnd(), nil
 	}
 	if r.Offset()-w.job.safe >= window {
 		return tracker.AwaitSafe, nil
 	}
-	if r.carry != nil {
-		return w.readCarried(r, last)
-	}
-	return w.read(r, last)
+	return w.records.Read(w.file(r), last)
 }
 
 // look updates what the reader knows of its file, and opens it if need be. The size of a compressed
@@ -324,126 +314,11 @@ func (e opened) happen(t *Tailer) {
 	t.fds.open.Add(1)
 }
 
-// rewritten reports whether the bytes before the offset have changed, or the beginning of a file of which
-// nothing was read. Reading notices that by itself; this is for turns that do not read.
-func (r *reader) rewritten() bool {
-	if r.Mtime == r.Checked {
-		return false
-	}
-	is, err := r.otherBefore()
-	if err == nil && !is {
-		r.Checked = r.Mtime
-	}
-	return is
-}
-
-// otherBefore reports whether the bytes that were read of a file have changed; see cursor.IsRewritten.
-// Those of a compressed file were compared before it was read.
-func (r *reader) otherBefore() (bool, error) {
-	if r.z != nil {
-		return false, nil
-	}
-	return r.IsRewritten(r.f, r.Info.Head)
-}
-
-// beginsOtherwise reports whether data, read at offset 0, is not the known beginning: the file was
-// rewritten since it was found.
-func (r *reader) beginsOtherwise(data []byte) bool {
-	if r.Offset() > 0 || r.z != nil || r.Info.Head.Len == 0 {
-		return false
-	}
-	var from io.ReaderAt = bytes.NewReader(data)
-	if len(data) < r.Info.Head.Len {
-		from = r.f
-	}
-	is, _ := r.IsRewritten(from, r.Info.Head) // an error comes again at the next read
-	return is
-}
-
-// read reads from the offset to the end of the file, of the payload, or to the
-// next range that needs no reading, whichever comes first.
-func (w *worker) read(r *reader, last bool) (tracker.Outcome, error) {
-	end := r.Size
-	if len(r.Skips) > 0 && r.Skips[0].Start <= end {
-		end, last = r.Skips[0].Start, true // only whole records lie between such ranges
-	}
-	most := int64(w.t.o.Sink.Most(r.in.Route))
-	if r.NULs.At > 0 {
-		most = min(most, besideNULs)
-	}
-	want := r.Bounds.Want(min(end-r.Offset(), int64(r.in.MaxSize-1)), reads.Limits{Most: most, Block: int64(r.in.MaxSize / 2), Kept: keptRead})
-	lease, err := w.lease(r, int(want))
-	switch {
-	case err != nil:
-		return tracker.Idle, err
-	case lease == nil && r.rewritten():
-		return w.changed(r, "content changed before the position")
-	case lease == nil:
-		return tracker.Parked, nil
-	}
-	defer lease.Done()
-	// Before the read, which sees whether the file is still the same.
-	scan, err := w.scanner(r)
-	if err != nil {
-		return tracker.Idle, err
-	}
-	buf := lease.Block()
-	if buf == nil {
-		buf = w.buffer(int(want))
-	}
-	// The bytes before the offset come with the same read: if they are not the
-	// ones that were there, the file was cut or rewritten since.
-	before := min(r.Offset(), record.MarkLen)
-	n, err := r.src().ReadAt(buf[record.MarkLen-before:record.MarkLen+want], r.Offset()-before)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return tracker.Idle, err
-	}
-	if int64(n) < before {
-		return w.shrunk(r)
-	}
-	if m := fingerprint.MarkOf(buf[record.MarkLen-before : record.MarkLen]); r.Mark() != 0 && m != r.Mark() {
-		return w.changed(r, "content changed before the position")
-	}
-	r.Checked = r.Mtime
-	if r.Offset() == 0 {
-		if err := w.tellMark(r, buf[record.MarkLen:record.MarkLen+n]); err != nil {
-			return tracker.Idle, err
-		}
-	}
-	data, whole := buf[record.MarkLen:record.MarkLen+int64(n)-before], int64(n)-before == end-r.Offset()
-	if whole && r.z == nil {
-		w.t.recent.Put(r.File, r.Offset(), data)
-	}
-	if n := r.in.TextLen(data, r.Offset()); n < len(data) && end == r.Size {
-		framed, ok := r.NULs.Frame(r.Offset(), n, len(data), r.Size, w.isOver(r))
-		if !ok {
-			return w.meetNULs(r)
-		}
-		if framed < len(data) {
-			end, whole = r.Offset()+int64(framed), true
-			data = data[:framed]
-		}
-	}
-	if last && whole && w.mayGrow(r) {
-		if n := r.in.WholeUnits(data); n < len(data) {
-			if n == 0 {
-				r.Stuck = end // the rest of a character is still to come
-				return w.atEnd(r), nil
-			}
-			end, data = r.Offset()+int64(n), data[:n]
-		}
-	}
-	scan.SetQuiet(whole && r.Quiet)
-	if whole && r.Quiet {
-		r.Settled = end
-	}
-	return w.frame(r, lease, scan, buf[:record.MarkLen+len(data)], last && whole)
-}
-
-// lease asks the batcher for room to read want bytes. nil without an error: there is none, and the
+// Lease asks the batcher for room to read want bytes. nil without an error: there is none, and the
 // reader gets a turn when there is. Until then it does not ask again, since each event of a busy
 // file would add a call.
-func (w *worker) lease(r *reader, want int) (Lease, error) {
+func (w *worker) Lease(want int) (Lease, error) {
+	r := w.job.r
 	if r.owed.Swap(true) {
 		return nil, nil
 	}
@@ -456,103 +331,4 @@ func (w *worker) lease(r *reader, want int) (Lease, error) {
 		r.owed.Store(false)
 	}
 	return l, err
-}
-
-// keptScratch is the most bytes a worker keeps for reads to come: no lease
-// counts them.
-const keptScratch = 1 << 20
-
-// keptRead is the most bytes that are read into what a worker keeps.
-const keptRead = keptScratch - record.MarkLen - 1
-
-// buffer returns scratch memory for n bytes, with room before them for the bytes of which a mark is
-// made, and one byte behind. It is valid until the next call; a large one is not kept.
-func (w *worker) buffer(n int) []byte {
-	need := record.MarkLen + n + 1
-	switch {
-	case need > keptScratch: // seldom: for a record that did not fit
-		return make([]byte, need)
-	case len(w.scratch) < need:
-		w.scratch = make([]byte, min(max(need, 2*len(w.scratch)), keptScratch))
-	}
-	return w.scratch
-}
-
-// frame finds the whole records in buf and delivers them. The first MarkLen bytes are those before
-// the offset, for fingerprints. last says that nothing follows buf in the file.
-func (w *worker) frame(r *reader, lease Lease, scan *format.Scanner, buf []byte, last bool) (next tracker.Outcome, err error) {
-	if r.beginsOtherwise(buf[record.MarkLen:]) {
-		return w.changed(r, "content changed before it was read")
-	}
-	touched := false // the bytes of buf were moved about
-	border, _ := scan.Border()
-	cut := last && len(buf) > record.MarkLen && !bytes.HasSuffix(buf, border) && r.in.OfLines()
-	for pos := record.MarkLen; pos < len(buf); {
-		c := &w.found
-		data := buf[pos:]
-		scan.Scan(data, r.Offset(), last, r.in.MaxRecords, c)
-		if c.Consumed == 0 {
-			if c.Long {
-				w.meetLong(r, c, data)
-				return tracker.More, nil
-			}
-			if r.Bounds.NoRecord(pos == record.MarkLen) {
-				return tracker.More, nil
-			}
-			r.NoteStuck(r.Offset()+int64(len(data)), time.Now())
-			break
-		}
-		touched = touched || c.Lens != nil || len(c.Body) != c.Consumed
-		cover := record.Extent{File: r.File, Span: record.Span{Start: r.Offset(), End: r.Offset() + int64(c.Consumed)}}
-		if touched {
-			cover.Mark, err = fingerprint.MarkAt(r.src(), cover.End)
-		} else {
-			end := pos + c.Consumed
-			have := min(cover.End, record.MarkLen)
-			cover.Mark = fingerprint.MarkOf(buf[int64(end)-have : end])
-		}
-		if err != nil {
-			return tracker.Idle, err
-		}
-		direct := lease.Block() != nil && !c.Copied && len(c.Body) >= len(buf)/2
-		if err := w.deliver(r, lease, c, cover, nil, direct); err != nil {
-			var unkept *unkeptError
-			if errors.As(err, &unkept) && r.Bounds.Unkept(c.Rejected, errors.Is(unkept.err, record.ErrStalled)) {
-				return tracker.More, nil
-			}
-			return tracker.Idle, err
-		}
-		r.Bounds.Taken(int64(r.in.MaxSize))
-		pos += c.Consumed
-		if direct && c.Records > 0 {
-			break // the block is the batcher's now
-		}
-	}
-	if cut && r.Offset() == r.Size {
-		w.t.o.Logger.Info("last record had no line end and was sent as it is", "file", w.job.path, "offset", r.Offset())
-	}
-	if end := r.End(r.Size); r.Offset() < end && r.Stuck != end {
-		return tracker.More, nil
-	}
-	return w.atEnd(r), nil
-}
-
-// scanner returns the scanner of the reader's input, set up for the reader's file.
-func (w *worker) scanner(r *reader) (*format.Scanner, error) {
-	s := w.scanners[r.in]
-	if s == nil {
-		var err error
-		if s, err = format.New(r.in.Options()); err != nil {
-			return nil, err
-		}
-		w.scanners[r.in] = s
-	}
-	return s, r.in.Prepare(s, r.src(), r.File, &r.Info, w.t.stamp)
-}
-
-// pass moves a reader over the bytes before the offset to, of which nothing is sent: they are safe
-// as soon as all before them is. mark is that of to.
-func (w *worker) pass(r *reader, to int64, mark record.Mark) {
-	w.t.skip(r.File, record.Span{Start: r.Offset(), End: to}, mark)
-	r.Advance(to, mark)
 }

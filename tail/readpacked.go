@@ -10,6 +10,7 @@ import (
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/identity"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -23,7 +24,10 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	}
 	r := &reader{
 		in: in, life: tracker.Found(p.scan, placeOf(p.matched, is != identity.Own)),
-		busy: &busy{at: p.path, joint: &alone, reading: &reading{sight: sight{grown: agenda.Now(), active: agenda.Now(), Size: x.Size, high: x.Size, highest: x.Size, Mtime: p.st.Mtime, Checked: p.st.Mtime}}},
+		busy: &busy{at: p.path, joint: &alone, reading: &reading{
+			Reading: records.Reading{Size: x.Size, Mtime: p.st.Mtime, Checked: p.st.Mtime},
+			sight:   sight{grown: agenda.Now(), active: agenda.Now(), high: x.Size, highest: x.Size},
+		}},
 	}
 	r.z = &contents{Source: archive.NewSource(p.how, p.st.Size, x.Size), end: x.End, file: record.Packed{Size: p.st.Size, Mtime: p.st.Mtime, Cut: x.Cut != nil}}
 	if len(x.Heads) > 0 {

@@ -3,12 +3,11 @@ package tail
 import (
 	"sync"
 
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/cursor"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/holes"
-	"kusto-agent/tail/internal/reads"
+	"kusto-agent/tail/internal/records"
 )
 
 // Of many files most have nothing to read. What a turn needs of such a file follows from
@@ -16,18 +15,15 @@ import (
 
 // reading is what a reader has in hand to read its file.
 type reading struct {
-	File  record.File
-	Info  record.FileInfo
+	records.Reading
 	sight // of the file
-	cursor.Cursor
-	reads.Bounds // of the next read
-	notes        // for the journal and the log
+	notes // for the journal
 }
 
 // resting is what is kept of a reading that does not follow from anything else. Guarded by
 // Tailer.mu.
 type resting struct {
-	toldOf
+	records.Told
 	registered bool
 	compared   bool // the bytes before the offset were, with what lies there
 	looked     bool // a turn has looked at the file
@@ -47,7 +43,7 @@ func (r *reader) rest() {
 		return
 	}
 	kept := resting{
-		toldOf: h.toldOf, registered: h.registered, empty: h.empty,
+		Told: h.Told, registered: h.registered, empty: h.empty,
 		compared: h.Checked == h.Mtime, looked: h.high == h.Size,
 	}
 	if w := r.woken(kept); !h.isAs(&w) {
@@ -85,9 +81,10 @@ func (r *reader) wake() {
 func (r *reader) woken(kept resting) (h reading) {
 	k := r.k
 	h.File, h.Info = k.file(), k.info.Info()
-	h.sight = sight{Size: r.shown.size, Mtime: r.shown.mtime, grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
+	h.Size, h.Mtime = r.shown.size, r.shown.mtime
+	h.sight = sight{grown: r.shown.grown, active: r.shown.active, empty: kept.empty}
 	h.Cursor = cursor.At(k.position, k.mark)
-	h.toldOf, h.registered = kept.toldOf, kept.registered
+	h.Told, h.registered = kept.Told, kept.registered
 	if h.registered {
 		h.headed = fingerprint.HeadLen(h.Size)
 	}
@@ -108,5 +105,5 @@ func (h *reading) isAs(w *reading) bool {
 		h.Offset() == w.Offset() && h.Mark() == w.Mark() && len(h.Skips) == 0 && h.Stuck == 0 && h.OpenSince.IsZero() && h.Long.At == 0 && h.NULs == (holes.Stretch{}) &&
 		(h.Settled == 0 || h.Offset() == h.Size) &&
 		h.Bounds.AreNone() &&
-		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.toldOf == w.toldOf
+		h.registered == w.registered && h.headed == w.headed && h.old == 0 && h.Told == w.Told
 }

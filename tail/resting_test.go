@@ -61,10 +61,10 @@ func TestRestLosesNothing(t *testing.T) {
 		atEnd  = "it says nothing while the offset is the size"
 	)
 	rests := map[string]string{ // with any value of these fields
-		".sight.empty": kept, ".notes.toldOf.quarantined": kept, ".notes.toldOf.noText": kept, ".notes.toldOf.marked": kept, ".notes.toldOf.holey": kept,
-		".sight.highest": set, ".Bounds.short": set, ".Cursor.Quiet": set,
-		".Cursor.Settled":    atEnd,
-		".Cursor.Long.Ended": noLong, ".Cursor.Long.Indent": noLong, ".Cursor.Long.Reason": noLong, ".Cursor.Long.Message": noLong, ".Cursor.Long.Parts": noLong, ".Cursor.Long.Head": noLong,
+		".sight.empty": kept, ".Reading.Told.Quarantined": kept, ".Reading.Told.NoText": kept, ".Reading.Told.Marked": kept, ".Reading.Told.Holey": kept,
+		".sight.highest": set, ".Reading.Bounds.short": set, ".Reading.Cursor.Quiet": set,
+		".Reading.Cursor.Settled":    atEnd,
+		".Reading.Cursor.Long.Ended": noLong, ".Reading.Cursor.Long.Indent": noLong, ".Reading.Cursor.Long.Reason": noLong, ".Reading.Cursor.Long.Message": noLong, ".Reading.Cursor.Long.Parts": noLong, ".Reading.Cursor.Long.Head": noLong,
 	}
 	resting := func() *reader {
 		info := record.FileInfo{Path: "/a", First: "/a", Dev: 1, Inode: 2, Birth: 3, Handle: "\x04\x05", Size: 20, Head: record.Head{Len: 16, Sum: 6}}

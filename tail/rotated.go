@@ -44,7 +44,7 @@ const mostLooks = 3
 func (d *discovery) findRotated(in *input) {
 	w := sources.NewLook()
 	for _, g := range in.scan.away {
-		if !g.next && isAnother(g.info.First, inode.Of(g.info)) {
+		if !g.next && inode.HasAnother(g.info.First, inode.Of(g.info)) {
 			g.next, g.looks = true, 0
 		}
 		if g.looks >= mostLooks {
@@ -76,12 +76,6 @@ func (d *discovery) lookLater(in *input, g rotated) {
 	if !g.next && g.open && !d.t.o.Once {
 		in.scan.rotated = append(in.scan.rotated, g)
 	}
-}
-
-// isAnother reports whether another file than n is at a path.
-func isAnother(path string, n inode.Node) bool {
-	st, err := inode.At(path)
-	return err == nil && st.Node != n
 }
 
 // whereIs returns where a rotated file is now, in its folder or in one beside or below that; empty: it

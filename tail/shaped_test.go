@@ -247,7 +247,7 @@ func readSpansOfAnything(t *testing.T, set func(*Input), file func(*rand.Rand) s
 		if !same || !bytes.Equal(body, want) || q.Records != p.Records || !slices.Equal(q.Pieces, p.Pieces) {
 			t.Fatalf("body of %v is\n%q, %d records, lens %v; want\n%q, %d, %v", p.Cover, body, q.Records, q.Lens, want, p.Records, p.Lens)
 		}
-		if strings.Contains(string(body), w.tailer.stamp.String()) {
+		if strings.Contains(string(body), w.tailer.ports.Stamp.String()) {
 			t.Fatalf("%q has the stamp of the run", body)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"sync"
 
-	"kusto-agent/internal/format"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -71,7 +71,7 @@ func (s *stepped) readerAt(path string) (r *reader) {
 // begin begins a turn of a reader as takeJob does. No other reader may wait for one.
 func (s *stepped) begin(r *reader) *worker {
 	s.w.t.Helper()
-	wk := &worker{t: s.Tailer, scanners: make(map[*input]*format.Scanner)}
+	wk := &worker{t: s.Tailer, records: records.New(&s.ports)}
 	s.locked(func() {
 		if s.readyLocked(r); s.nextTurn() != r {
 			s.w.t.Fatal("another reader waits for a turn")

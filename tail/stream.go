@@ -11,6 +11,7 @@ import (
 	"kusto-agent/internal/compressed"
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -443,14 +444,14 @@ func (r *reader) stepBack() (others []*reader) {
 // giveBack ends the wait of r for the message that it carries: no line of r can be joined to it, so
 // it is sent as it is in the file before; with a, it is too long together, and goes to quarantine.
 // It returns the reader of that file, which is to have a turn. The caller has the stream.
-func (r *reader) giveBack(a *apart) *reader {
+func (r *reader) giveBack(a *records.Apart) *reader {
 	o := r.carry.from
 	r.carry, o.lent = nil, nil
 	r.ForgetRecord()
 	o.ForgetRecord()
 	o.Settled, o.OpenSince = 0, time.Now().Add(-o.in.RotateQuiet.D()) // so the message is sent without more waiting
 	if a != nil {
-		o.passApart(a)
+		o.PassApart(a)
 	}
 	return o
 }

@@ -23,6 +23,7 @@ import (
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/recent"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tap"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -55,34 +56,14 @@ type History interface {
 	Abandoned(f record.File, span record.Span) error
 }
 
-// Lease is room for one read. Its methods are those of the batcher's.
-type Lease interface {
-	Block() []byte
-	Seal(*record.Chunk)
-	Append(*record.Chunk)
-	Done()
-}
-
-// Sink takes chunks. Lease returns nil when there is no room, and calls wake
-// once when it makes sense to ask again.
-type Sink interface {
-	Lease(r record.Route, want int, wake func()) (Lease, error)
-	// Most is how many bytes it makes sense to want for now.
-	Most(r record.Route) int
-}
-
-// Quarantine keeps refused records. Put returns after they are durable.
-type Quarantine interface {
-	Put(recs []record.Rejected) error
-}
-
-// Books count what is read.
-type Books interface {
-	Read(input string, records int, bytes int64)
-	Filtered(input, reason string, records int)
-	Changed(input, rule string, records int)
-	Rejected(lot record.Lot, reason record.Reason)
-}
+// What records are read with.
+type (
+	Lease      = records.Lease
+	Sink       = records.Sink
+	Quarantine = records.Quarantine
+	Books      = records.Books
+	Contents   = records.Contents
+)
 
 // Metrics counts what happens to files.
 type Metrics interface {
@@ -90,13 +71,6 @@ type Metrics interface {
 	Truncation(input string, unread int64)
 	Abandoned(input string, bytes int64)
 	Vanished(input string)
-}
-
-// Contents counts what is met in files and is no record as it should be.
-type Contents interface {
-	InvalidUTF8(input string, records int)
-	Unparsed(input string, records int)
-	NULs(input string, bytes int64)
 }
 
 // Options are what New needs.
@@ -130,10 +104,10 @@ type Tailer struct {
 	o       Options
 	watch   *finder.Watcher
 	find    *discovery
-	stamp   record.BatchID // see record.Chunk; of this run
 	taps    tap.Taps
 	recent  recent.Ring // what was read last of all files
 	notices *notices.Board
+	ports   records.Ports
 	size    func(int64) int64 // nil but in tests, see stat
 
 	// mu guards what follows, but for channels and atomic values. The goroutine that discovers alone writes
@@ -181,7 +155,7 @@ type scans struct {
 // the settings of an input. Run must be called.
 func New(o Options) (*Tailer, error) {
 	t := &Tailer{
-		o: o, stamp: record.BatchID(uuid.New()),
+		o:        o,
 		registry: registry{byName: make(map[string]*files), byPath: newPaths()},
 		turns:    turns{workers: workers{all: runtime.GOMAXPROCS(0)}},
 		looks:    looks{queue: agenda.New(func(r *reader) *agenda.Slot { return &r.polled.Slot }), tick: make(chan struct{}, 1)},
@@ -192,6 +166,10 @@ func New(o Options) (*Tailer, error) {
 		reload:   reload{changes: make(chan *Change), ended: make(chan struct{})},
 		finished: make(chan struct{}, 1),
 		notices:  notices.New(o.Logger),
+	}
+	t.ports = records.Ports{
+		Sink: o.Sink, Quarantine: o.Quarantine, Books: o.Books, Contents: o.Contents, Logger: o.Logger,
+		Stamp: record.BatchID(uuid.New()), Taps: &t.taps, Recent: &t.recent, Skip: t.skip,
 	}
 	t.configured.Store(new(configured))
 	t.turns.work.L, t.turns.ended.L = &t.mu, &t.mu

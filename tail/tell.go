@@ -3,7 +3,6 @@ package tail
 import (
 	"time"
 
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/notices"
 	"kusto-agent/tail/internal/trusted"
 )
@@ -43,57 +42,4 @@ func (t *Tailer) tellMatched(in *input, matched bool) {
 	case time.Since(in.scan.matched) >= awayFor*in.RotateQuiet.D():
 		t.notices.Report(whole, notices.ErrNoMatch)
 	}
-}
-
-// tellQuarantined logs the first record of a file that goes to quarantine; the others are
-// only counted.
-func (w *worker) tellQuarantined(r *reader, offset int64, reason record.Reason, message string) {
-	if r.Quarantined {
-		return
-	}
-	r.Quarantined = true
-	fix := "see that format is that of the file; the records are kept in state_dir/quarantine"
-	switch {
-	case reason == record.TooLong && r.in.Format == record.Avro:
-		fix = "raise batch.max_size, or have smaller blocks written; their beginnings are kept in state_dir/quarantine"
-	case reason == record.TooLong:
-		fix = "raise max_record_size if such records are wanted; their beginnings are kept in state_dir/quarantine"
-	case reason == record.Grown:
-		fix = "raise batch.max_size, or add less with fields; the records are kept in state_dir/quarantine"
-	}
-	w.t.o.Logger.Warn("file has bad records, they go to quarantine; this is the first", "input", r.in.Name, "file", w.job.path, "offset", offset,
-		"reason", string(reason), "err", message, "fix", fix)
-}
-
-// tellNoText logs the first records of a file that are not valid text in its encoding.
-// They are sent.
-func (w *worker) tellNoText(r *reader, in record.Span) {
-	if r.NoText {
-		return
-	}
-	r.NoText = true
-	about := []any{"input", r.in.Name, "file", w.job.path, "offset", in.Start, "end", in.End}
-	if r.in.Shaping&record.Reshaped != 0 {
-		w.t.o.Logger.Warn("file has bytes that are invalid in its encoding, sending U+FFFD for them", append(about,
-			"fix", "set encoding to that of the file; if it is no text, leave it out with exclude")...)
-		return
-	}
-	w.t.o.Logger.Warn("file has records that are not valid UTF-8, sending them unchanged", append(about,
-		"fix", "if it is no text, leave it out with exclude; else set encoding to that of the file, or have it written as UTF-8")...)
-}
-
-// tellMark logs that a file begins with the byte order mark of another encoding than its
-// input's. If the input redacts, that is an error, since rules would find nothing.
-func (w *worker) tellMark(r *reader, head []byte) error {
-	err := r.in.ForeignMark(head)
-	switch {
-	case r.in.Redacts():
-		return err
-	case err == nil, r.Marked, r.in.Format == record.Avro:
-		return nil
-	}
-	r.Marked = true
-	w.t.o.Logger.Warn("byte order mark of the file does not match the encoding of its input; the file is read in the encoding of the input", "input", r.in.Name, "file", w.job.path,
-		"fix", notices.FixOf(err))
-	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"kusto-agent/internal/format"
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
 
@@ -71,7 +71,7 @@ func (e *relieving) happen(t *Tailer) {
 
 // workLoop is one worker.
 func (t *Tailer) workLoop() {
-	w := &worker{t: t, scanners: make(map[*input]*format.Scanner)}
+	w := &worker{t: t, records: records.New(&t.ports)}
 	for w.takeJob() {
 		w.work()
 	}

@@ -98,7 +98,7 @@ func (d *discovery) findAfter(in *input, w *sources.Look, info record.FileInfo, 
 	if path == "" {
 		return
 	}
-	if was.next = isAnother(info.First, inode.Of(info)); !leadsElsewhere(path, inode.Of(info)) {
+	if was.next = inode.HasAnother(info.First, inode.Of(info)); !inode.LeadsElsewhere(path, inode.Of(info)) {
 		was.looks = mostLooks
 	}
 	in.scan.rotated = append(in.scan.rotated, was)

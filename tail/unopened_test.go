@@ -1,9 +1,10 @@
 package tail
 
 import (
-	"kusto-agent/tail/internal/finder"
 	"os"
 	"testing"
+
+	"kusto-agent/tail/internal/finder"
 
 	"golang.org/x/sys/unix"
 )

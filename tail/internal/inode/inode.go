@@ -6,6 +6,7 @@ package inode
 import (
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/cespare/xxhash/v2"
@@ -74,6 +75,40 @@ func In(f *os.File) (s Status, err error) {
 		return Status{}, shut
 	}
 	return s, err
+}
+
+// LeadsElsewhere reports whether a path is gone, or names another file than n. It is false if the path
+// cannot be examined.
+func LeadsElsewhere(path string, n Node) bool {
+	st, err := At(path)
+	return err == nil && st.Node != n || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}
+
+// HasAnother reports whether another file than n is at a path.
+func HasAnother(path string, n Node) bool {
+	st, err := At(path)
+	return err == nil && st.Node != n
+}
+
+// Exists reports whether a path leads to something, also where it is a link that leads nowhere or where that
+// cannot be told.
+func Exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Second duplicates the descriptor of a file; nil: that failed, or the file is closed by now.
+func Second(f *os.File) (dup *os.File) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if n, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			dup = os.NewFile(uintptr(n), f.Name())
+		}
+	})
+	return dup
 }
 
 // IsLink reports whether a path is that of a link.
