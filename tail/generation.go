@@ -9,6 +9,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/lineage"
 	"kusto-agent/tail/internal/recent"
 )
 
@@ -112,7 +113,7 @@ func (in *input) recall(states iter.Seq[State]) {
 			continue
 		}
 		if is := k.info.Info(); is.Doubted != 0 && in.Carries() && compressed.IsNamed(is.Path) {
-			in.untold[k.node()] = untold{homeOf(compressed.Bare(is.First)), is.Birth, is.Birth}
+			in.untold[k.node()] = lineage.PackedAt(is.First, is.Birth, is.Birth)
 		}
 		in.heads.add(k)
 		// The latest generation of an id counts. If one file has two ids, the one that was read

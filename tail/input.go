@@ -7,6 +7,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/lineage"
 	"kusto-agent/tail/internal/settings"
 )
 
@@ -43,9 +44,9 @@ type files struct {
 	readers *index.Index[inode.Node, reader]
 	streams map[string]*stream // of container logs, by where their files are written
 
-	suspect map[inode.Node]suspicion // files that may be copies
-	packed  map[inode.Node]*packed   // compressed files that are not being read
-	untold  map[inode.Node]untold    // those of container logs that are gone
+	suspect map[inode.Node]suspicion      // files that may be copies
+	packed  map[inode.Node]*packed        // compressed files that are not being read
+	untold  map[inode.Node]lineage.Packed // those of container logs that are gone
 
 	unsought  bool          // files that were renamed in its absence are to be looked for
 	truncated []*generation // whose copies are to be looked for
@@ -77,7 +78,7 @@ func newFiles(name string) *files {
 		streams:  make(map[string]*stream),
 		suspect:  make(map[inode.Node]suspicion),
 		packed:   make(map[inode.Node]*packed),
-		untold:   make(map[inode.Node]untold),
+		untold:   make(map[inode.Node]lineage.Packed),
 	}
 }
 

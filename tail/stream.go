@@ -3,14 +3,11 @@ package tail
 import (
 	"cmp"
 	"maps"
-	"math"
-	"regexp"
 	"slices"
 	"time"
 
-	"kusto-agent/internal/compressed"
-	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/lineage"
 	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
 )
@@ -47,19 +44,13 @@ var alone joint
 // believed: a runtime may write to the next file first.
 const shortAnswer = 250 * time.Millisecond
 
-var rotatedName = regexp.MustCompile(`\.[0-9][0-9-]*$`)
-
-// homeOf is the path where a file was written that was first seen at a path, as far
-// as the name tells: runtimes put a number or a time behind it.
-func homeOf(path string) string { return rotatedName.ReplaceAllString(path, "") }
-
 // joinStream adds a reader to the stream of its file, if the input reads container logs. At the
 // start of its file it waits for the file before (seeks). The caller holds mu.
 func (t *Tailer) joinStream(r *reader) {
 	if !r.in.Carries() {
 		return
 	}
-	home := homeOf(r.Info.First)
+	home := lineage.Home(r.Info.First)
 	s := r.in.streams[home]
 	if s == nil {
 		s = &stream{home: home}
@@ -86,7 +77,9 @@ func (t *Tailer) leaveStream(r *reader) {
 	if s.files = slices.DeleteFunc(s.files, func(o *reader) bool { return o == r }); len(s.files) == 0 {
 		delete(r.in.streams, s.home)
 	}
-	maps.DeleteFunc(r.in.untold, func(_ inode.Node, u untold) bool { return u.home == s.home && !s.hasBefore(u) })
+	maps.DeleteFunc(r.in.untold, func(_ inode.Node, u lineage.Packed) bool {
+		return u.Home == s.home && !slices.ContainsFunc(s.files, func(o *reader) bool { return u.MayLieBehind(o.lineage()) })
+	})
 	for _, o := range s.files {
 		if o.asks == r {
 			o.asks = nil
@@ -222,33 +215,35 @@ func (t *Tailer) before(r *reader) (before *reader, wait bool) {
 	return nil, false
 }
 
+// lineage is what the order of the files of a stream goes by. The caller holds Tailer.mu.
+func (r *reader) lineage() lineage.File {
+	return lineage.File{Info: &r.Info, Written: r.shown.mtime, Left: r.hasLeft()}
+}
+
 // predecessor returns the reader of the file that was directly before r's file at the same
 // path. It returns nil if there is no older file, if the file directly before was read
 // to its end and has no reader any more (an older one with unread bytes is not the one that
-// r's file continues), or if it is not known when r's file was begun, or which of two. doubted says that a file between
+// r's file continues), or if it is not known which it is (see lineage.Before). doubted says that a file between
 // the two may be a copy of another one, so that it is not certain yet which is the one before. The caller
 // holds Tailer.mu.
 func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
-	if isUndated(&r.Info) {
-		return nil, false
-	}
 	files := r.stream.files
-	for i, o := range files {
-		if o != r && !isUndated(&o.Info) && isOlder(o, r, i < slices.Index(files, r)) && (of == nil || isOlder(of, o, true)) {
-			of = o
-		}
+	var all []lineage.File
+	for _, o := range files {
+		all = append(all, o.lineage())
 	}
-	if slices.ContainsFunc(files, func(o *reader) bool { return isOfMoment(o, r) || of != nil && isOfMoment(o, of) }) {
+	before := lineage.Before(all, slices.Index(files, r))
+	if before < 0 {
 		return nil, false
 	}
-	if of == nil || of.k.position == of.shown.size {
+	if of = files[before]; of.k.position == of.shown.size {
 		return of, false
 	}
 	for k := range in.known.All() { // one that was read to its end may lie between; see packedBetween for those not yet looked through
 		if k.reader != nil || in.packed[k.node()] != nil {
 			continue
 		}
-		if is := k.info.Info(); begun(&of.Info, &is) < 0 && begun(&is, &r.Info) < 0 && homeOf(is.First) == r.stream.home {
+		if is := k.info.Info(); lineage.LiesBetween(&is, &of.Info, &r.Info, r.stream.home) {
 			if _, doubted = in.suspect[k.node()]; !doubted {
 				return nil, false
 			}
@@ -258,103 +253,37 @@ func (in *input) predecessor(r *reader) (of *reader, doubted bool) {
 }
 
 // packedBetween reports whether a compressed file may hold what was written at the path of the stream
-// after the file of o and before that of r. One that kept the time of the last write goes by that. Of any
-// other it is only known that what it holds is older than it is. One that is a copy of a file that is being
+// after the file of o and before that of r. One that is a copy of a file that is being
 // read is none: that has a place of its own. unclear: one that is still to be looked through may be of an
 // older file. The caller holds Tailer.mu.
 func (in *input) packedBetween(o, r *reader) (is, unclear bool) {
-	isOne := func(home string, written, born int64) bool {
-		switch {
-		case home != r.stream.home:
-			return false
-		case keptTime(written, born):
-			return o.shown.mtime < written && written <= r.Info.Birth
-		}
-		return o.shown.mtime < cmp.Or(born, written) // what it holds is no later than when it was made, nor than its own time
-	}
+	a, b, home := o.lineage(), r.lineage(), r.stream.home
 	for _, p := range in.packed {
-		if !p.isCopyOf(p.of) && isOne(p.home(), p.st.Mtime, p.st.Birth) {
+		if !p.isCopyOf(p.of) && p.lineage().MayLieBetween(a, b, home) {
 			is, unclear = true, unclear || p.isPending() && p.failed.IsZero()
 		}
 	}
 	for _, u := range in.untold {
-		is = is || isOne(u.home, u.written, u.born)
+		is = is || u.MayLieBetween(a, b, home)
 	}
 	return is || some(in.known.All(), func(k *generation) bool { // one that was read since, or is being read
-		is := k.info.Info()
-		if k == o.k || is.Packed.Size == 0 {
-			return false
-		}
-		home := homeOf(compressed.Bare(is.First))
-		if !isUndated(&is) { // its date is that of a plain file, or of the last write
-			return isOne(home, cmp.Or(is.Dated, is.Packed.Mtime), math.MaxInt64)
-		}
-		return isOne(home, is.Packed.Mtime, is.Birth)
+		was := k.info.Info()
+		return k != o.k && was.Packed.Size > 0 && lineage.PackedAs(&was).MayLieBetween(a, b, home)
 	}), unclear
 }
 
-// untold is a compressed file of a container log that was gone before it was known what was in it.
-type untold struct {
-	home          string // where what it held was written
-	written, born int64  // see packedBetween
+// lineage is what the place of a compressed file between those of a stream goes by.
+func (p *packed) lineage() lineage.Packed {
+	return lineage.PackedAt(cmp.Or(p.first, p.path), p.st.Mtime, p.st.Birth)
 }
-
-// hasBefore reports whether what a compressed file held may lie behind one of the files of the stream. The caller
-// holds Tailer.mu.
-func (s *stream) hasBefore(u untold) bool {
-	return slices.ContainsFunc(s.files, func(o *reader) bool { return o.shown.mtime < max(u.written, u.born) })
-}
-
-// home is where what a compressed file holds was written, if it is of a container log.
-func (p *packed) home() string { return homeOf(compressed.Bare(cmp.Or(p.first, p.path))) }
 
 // dropPacked forgets a compressed file that is gone, or is not read any more. What it may have held is still
 // between the files of its stream. The caller holds Tailer.mu.
 func (in *input) dropPacked(p *packed) {
 	delete(in.packed, p.st.Node)
-	if in.streams[p.home()] != nil && !p.isCopyOf(p.of) {
-		in.untold[p.st.Node] = untold{p.home(), p.st.Mtime, p.st.Birth}
+	if is := p.lineage(); in.streams[is.Home] != nil && !p.isCopyOf(p.of) {
+		in.untold[p.st.Node] = is
 	}
-}
-
-// keptTime reports whether a compressed file that was made at born has the time of the last write to what is
-// in it. gzip and zstd keep that; kubelet and dockerd do not.
-func keptTime(mtime, born int64) bool { return mtime < born }
-
-// isUndated reports whether a file is compressed and nobody knows when what it holds was begun: no plain file
-// of it was seen, and it did not keep the time of the last write.
-func isUndated(i *record.FileInfo) bool {
-	return i.Packed.Size > 0 && i.Dated == i.Packed.Mtime && !keptTime(i.Packed.Mtime, i.Birth)
-}
-
-// begun compares when two files of a stream were begun. The birth of a compressed file says nothing of
-// that, and its date is kept from when it was a plain one.
-func begun(a, b *record.FileInfo) int {
-	if a.Packed.Size > 0 || b.Packed.Size > 0 {
-		return cmp.Compare(a.Dated, b.Dated)
-	}
-	return cmp.Compare(a.Birth, b.Birth)
-}
-
-// isOlder reports whether the file of a was begun before that of b; if both were at the same time, the
-// one that has left its path is older, of two that have the one that was written to last before the other was,
-// and else found says it. The caller holds Tailer.mu.
-func isOlder(a, b *reader, found bool) bool {
-	switch left := a.hasLeft(); {
-	case begun(&a.Info, &b.Info) != 0:
-		return begun(&a.Info, &b.Info) < 0
-	case left != b.hasLeft():
-		return left
-	case left && a.shown.mtime != b.shown.mtime:
-		return a.shown.mtime < b.shown.mtime
-	}
-	return found
-}
-
-// isOfMoment reports whether nothing tells which of two files was begun first, though the file system tells when.
-// The caller holds Tailer.mu.
-func isOfMoment(a, b *reader) bool {
-	return a != b && a.Info.Birth != 0 && begun(&a.Info, &b.Info) == 0 && a.hasLeft() && b.hasLeft() && a.shown.mtime == b.shown.mtime
 }
 
 // hasLeft reports whether another file can be where this one was written. The

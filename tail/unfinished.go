@@ -6,6 +6,7 @@ import (
 	"kusto-agent/internal/record"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/lineage"
 	"kusto-agent/tail/internal/sources"
 )
 
@@ -107,5 +108,5 @@ func (d *discovery) findAfter(in *input, w *sources.Look, info record.FileInfo, 
 // onceNamed reports whether no pattern matches a file where it was last seen, though
 // one did before it was moved there.
 func (in *input) onceNamed(info record.FileInfo) bool {
-	return !in.Reads(info.Path) && (in.Reads(info.First) || in.Reads(homeOf(info.First)))
+	return !in.Reads(info.Path) && (in.Reads(info.First) || in.Reads(lineage.Home(info.First)))
 }
