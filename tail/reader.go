@@ -146,7 +146,7 @@ type worker struct {
 	t       *Tailer
 	job     job
 	report  report
-	era     uint64 // that of what reader keeps
+	era     uint64 // that of what records keeps
 	records *records.Reader
 	at      records.File // see file
 }

@@ -42,7 +42,7 @@ func (w *worker) register(r *reader) error {
 // Register is register for the reader of the turn.
 func (w *worker) Register() error { return w.register(w.job.r) }
 
-// described is that the worker of a reader has found out more about its file (info).
+// described is that the worker of a reader has found out more about its file (Info).
 type described struct {
 	r     *reader
 	facts record.Facts // for the journal

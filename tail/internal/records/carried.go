@@ -14,7 +14,7 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// Apart is of a message that is too long with what is in the next file: the lines
+// Apart is what is known of a message that is too long with what is in the next file: the lines
 // of both files go to quarantine.
 type Apart struct {
 	stream  []byte
@@ -22,8 +22,8 @@ type Apart struct {
 	message string
 }
 
-// PassApart makes the reader of the file before skip its part of a message that is too long
-// together with the next file.
+// PassApart has the next turn skip the open message at the offset, which is too long together with what is in the
+// next file.
 func (g *Reading) PassApart(a *Apart) {
 	first := record.Span{Start: g.Offset(), End: g.Offset() + int64(a.first)}
 	g.Long = cursor.Long{At: first.End, Reason: record.TooLong, Message: a.message, Parts: &cursor.Parts{Stream: a.stream, Runs: []record.Span{first}, Beside: "after"}}
@@ -102,7 +102,7 @@ func (x *Reader) scanFirst(f *File, scan *format.Scanner, data []byte, last, qui
 }
 
 // deliverCarried hands over, rejects or filters the record c that began in the files before and
-// ends n bytes into r's file. If one of these has grown, it does nothing, and the message is read
+// ends n bytes into the file f. If one of these has grown, it does nothing, and the message is read
 // again.
 func (x *Reader) deliverCarried(f *File, lease Lease, c *format.Chunk, n int64) error {
 	before, cover := f.Extents, record.Extent{File: f.File, Span: record.Span{End: n}}
@@ -156,7 +156,7 @@ func (x *Reader) refuseCarried(f *File, j format.Reject) error {
 }
 
 // partLong handles a message that is too long only together with its part in the file before: each
-// of the two readers writes its own lines to quarantine. data is the beginning of r's file.
+// of the two is read for its own lines, which go to quarantine. data is the beginning of the file f.
 func (x *Reader) partLong(f *File, scan *format.Scanner, data []byte, last bool) (tracker.Outcome, error) {
 	stream, message := bytes.Clone(x.found.Stream), x.found.Message
 	own, passed, done := scan.SkipParts(data, stream, last)

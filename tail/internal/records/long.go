@@ -36,7 +36,7 @@ func (x *Reader) meetLong(f *File, c *format.Chunk, data []byte) {
 }
 
 // PassLong skips up to 1 MiB of a record that is too long or damaged, and at its end puts its
-// beginning into quarantine. It returns idle if the rest is not written yet. last says that the
+// beginning into quarantine. It returns tracker.Idle if the rest is not written yet. last says that the
 // file grows no more, so its end is the end of the record too.
 func (x *Reader) PassLong(f *File, last bool) (tracker.Outcome, error) {
 	switch {
@@ -80,7 +80,7 @@ func (x *Reader) PassLong(f *File, last bool) (tracker.Outcome, error) {
 	return x.endLong(f)
 }
 
-// endLong writes the beginning of the skipped record to quarantine, and moves the reader to its
+// endLong writes the beginning of the skipped record to quarantine, and moves the offset to its
 // end. The error is one of reading or of quarantine.
 func (x *Reader) endLong(f *File) (tracker.Outcome, error) {
 	head := f.Long.Head
@@ -131,7 +131,7 @@ func (x *Reader) rejectLong(f *File, offset int64, head []byte, length int64, me
 const mostRuns = 1 << 16
 
 // passParts looks for the end of a too long message of a container log, and keeps only the ranges
-// of its lines, between which others may be. It returns as passLong does.
+// of its lines, between which others may be. It returns as PassLong does.
 func (x *Reader) passParts(f *File, last bool) (tracker.Outcome, error) {
 	scan, err := x.Scanner(f)
 	if err != nil {
@@ -166,7 +166,7 @@ func (x *Reader) passParts(f *File, last bool) (tracker.Outcome, error) {
 }
 
 // endParts writes a too long message to quarantine, and marks the ranges of its lines as ranges to
-// skip, in the journal too. The reader goes on at its offset with the lines of other streams
+// skip, in the journal too. Reading goes on at the offset with the lines of other streams
 // between them.
 func (x *Reader) endParts(f *File) (tracker.Outcome, error) {
 	p := f.Long.Parts

@@ -19,7 +19,7 @@ import (
 // besideNULs is the most bytes of a read where NULs are known to follow.
 const besideNULs = 64 << 10
 
-// meetNULs handles NULs at the offset of the reader, such as a crash leaves in a log.
+// meetNULs handles NULs at the offset, such as a crash leaves in a log.
 func (x *Reader) meetNULs(f *File) (tracker.Outcome, error) {
 	if !f.NULs.Text && f.NULs.At < f.Size {
 		return x.lookNULs(f)
@@ -43,7 +43,7 @@ func (x *Reader) lookNULs(f *File) (tracker.Outcome, error) {
 	return tracker.More, nil
 }
 
-// passNULs moves the reader over the NULs at its offset: they are logged, counted as read, and
+// passNULs moves the offset over the NULs there: they are logged, counted as read, and
 // become safe without being sent.
 func (x *Reader) passNULs(f *File) (tracker.Outcome, error) {
 	scan, err := x.Scanner(f)

@@ -42,7 +42,8 @@ func (g *Reading) OtherBefore(plain *os.File) (bool, error) {
 	return g.IsRewritten(plain, g.Info.Head)
 }
 
-// IsRewritten...
+// Rewritten reports whether the bytes before the offset have changed, or the beginning of a file of which nothing was
+// read. Read notices that by itself; this is for turns that do not read. An error counts as no.
 func (g *Reading) Rewritten(plain *os.File) bool {
 	if g.Mtime == g.Checked {
 		return false
