@@ -1,8 +1,6 @@
 package tail
 
 import (
-	"slices"
-
 	"kusto-agent/internal/compressed"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/tracker"
@@ -33,12 +31,7 @@ const crowd = 2000
 type listener struct{ t *Tailer }
 
 // Heard has readers look at files that were written to, and notes names for the goroutine that discovers.
-func (l listener) Heard(all []finder.Event) {
-	l.t.on(heardOf(all))
-	if slices.ContainsFunc(all, func(e finder.Event) bool { return e.What != finder.Written }) {
-		l.t.rescanSoon()
-	}
-}
+func (l listener) Heard(all []finder.Event) { l.t.on(heardOf(all)) }
 
 // heardOf are events of the kernel.
 type heardOf []finder.Event
@@ -50,6 +43,7 @@ func (all heardOf) happen(t *Tailer) {
 			for r := range t.byPath.Get(e.Path) {
 				t.apply(r, tracker.Heard{})
 			}
+			continue
 		case finder.Appeared:
 			t.noteFresh(e.Path)
 		case finder.Renamed:
@@ -57,6 +51,7 @@ func (all heardOf) happen(t *Tailer) {
 				t.news.renames = append(t.news.renames, finder.Rename{From: e.From, To: e.Path})
 			}
 		}
+		t.rescanSoon() // names have changed
 	}
 }
 
