@@ -120,11 +120,13 @@ func (d *discovery) rescan() {
 // scan looks for the files of an input: first where patterns match, then, in phases, for the others.
 func (d *discovery) scan(in *input, w *finder.Walk) {
 	d.meetMoved(in)
+	in.scan.renewed = nil // that of a new file of which an event told, while another input was scanned
 	d.t.tellMatched(in, d.meetMatches(in, w))
 	d.noteSeen(in)
 	for _, p := range phases {
 		d.do(p, in, w)
 	}
+	in.scan.pass = pass{}
 }
 
 // phase is a part of a scan of an input. First, while mu is held, it takes over what the phase before has found
