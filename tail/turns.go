@@ -85,7 +85,7 @@ func (w *worker) takeJob() bool {
 	defer t.mu.Unlock()
 	if w.job.r != nil {
 		t.put(w.job.r, &w.report)
-		w.job, w.report = job{}, report{}
+		w.job, w.report, w.at = job{}, report{}, records.File{}
 	}
 	var r *reader
 	for !t.turns.stopped {

@@ -42,3 +42,24 @@ func TestSpareWorkers(t *testing.T) {
 	})
 	w.await("spare workers to go", func() bool { return w.tailer.turns.workers.all <= runtime.GOMAXPROCS(0) })
 }
+
+// TestIdleWorkerKeepsNoFile: a worker that waits for a turn has nothing of the file of the last one, which may be
+// closed by then, and carried a message of up to max_record_size.
+func TestIdleWorkerKeepsNoFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
+	tailer := w.stepped()
+	tailer.scan()
+	tailer.turnAll()
+	appendTo(t, w.path("a.log"), "two\n")
+	wk := tailer.begin(tailer.readerAt(w.path("a.log")))
+	wk.work()
+	if wk.at.Plain == nil {
+		t.Fatal("it has read nothing")
+	}
+	tailer.turns.stopped = true
+	if wk.takeJob() || wk.at.Reading != nil || wk.at.Src != nil || wk.at.Plain != nil || wk.at.Owner != nil {
+		t.Errorf("it has another turn, or keeps %+v", wk.at)
+	}
+}
