@@ -2,6 +2,7 @@ package tail
 
 import (
 	"context"
+	"iter"
 	"runtime"
 	"sync"
 	"time"
@@ -226,24 +227,23 @@ func (t *Tailer) closeReader(r *reader) {
 	t.looks.queue.Cancel(r)
 }
 
-// Safe tells the tailer that all bytes of a generation before pos are safe. The journal
+// Safe tells the tailer that all bytes of these generations before these offsets are safe. The journal
 // calls it.
-func (t *Tailer) Safe(f record.File, pos int64) { t.on(saved{f, pos}) }
+func (t *Tailer) Safe(all iter.Seq2[record.File, int64]) { t.on(saved(all)) }
 
-type saved struct {
-	f   record.File
-	pos int64
-}
+type saved iter.Seq2[record.File, int64]
 
-func (e saved) happen(t *Tailer) {
-	k := t.knownOf(e.f)
-	if k == nil {
-		return
-	}
-	k.safe = max(k.safe, e.pos)
-	if r := k.reader; r != nil {
-		r.dropArrivals()
-		t.apply(r, tracker.Saved{})
-		r.lighten()
+func (all saved) happen(t *Tailer) {
+	for f, pos := range all {
+		k := t.knownOf(f)
+		if k == nil {
+			continue
+		}
+		k.safe = max(k.safe, pos)
+		if r := k.reader; r != nil {
+			r.dropArrivals()
+			t.apply(r, tracker.Saved{})
+			r.lighten()
+		}
 	}
 }

@@ -88,7 +88,7 @@ type Journal struct {
 	queued    int   // bytes in queue
 	given     int   // how many at the head of queue nobody waits for
 	overflow  bool  // the queue lacks entries that the state has: a snapshot is due
-	listeners []func(record.File, int64)
+	listeners []func(iter.Seq2[record.File, int64])
 
 	w writer // owned by the writer's goroutine
 }
@@ -417,10 +417,10 @@ func check(p *record.Payload) error {
 	return nil
 }
 
-// OnSafe adds a function that is called whenever the checkpoint of a file advances, with no lock held,
-// on the goroutine whose call advanced it. Calls for one file may come out of order: the
-// furthest position counts.
-func (j *Journal) OnSafe(fn func(f record.File, position int64)) {
+// OnSafe adds a function that is called whenever checkpoints of files advance, with those files and their new
+// positions, with no lock held, on the goroutine whose call advanced them. Calls for one file may come out of order:
+// the furthest position counts.
+func (j *Journal) OnSafe(fn func(iter.Seq2[record.File, int64])) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.listeners = append(j.listeners, fn)

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -79,10 +80,12 @@ func TestPositionIsTheUnbrokenPrefix(t *testing.T) {
 	f := file1(1)
 	var mu sync.Mutex
 	told := map[int64]bool{}
-	j.OnSafe(func(got record.File, pos int64) {
+	j.OnSafe(func(all iter.Seq2[record.File, int64]) {
 		mu.Lock()
 		defer mu.Unlock()
-		told[pos] = true
+		for _, pos := range all {
+			told[pos] = true
+		}
 	})
 	must(t, j.Register(f, record.FileInfo{Path: "/x"}.Facts()))
 	for i := range 4 {

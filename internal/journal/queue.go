@@ -138,10 +138,15 @@ func (j *Journal) announce(ms []moved) {
 	j.mu.Lock()
 	listeners := j.listeners
 	j.mu.Unlock()
-	for _, m := range ms {
-		for _, fn := range listeners {
-			fn(m.file, m.position)
+	all := func(yield func(record.File, int64) bool) {
+		for _, m := range ms {
+			if !yield(m.file, m.position) {
+				return
+			}
 		}
+	}
+	for _, fn := range listeners {
+		fn(all)
 	}
 }
 
