@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -144,4 +145,25 @@ func TestOpen(t *testing.T) {
 	}
 	must(os.Lchown(path("tmp/up"), 0, 0))
 	f(path("tmp/up"), nil)
+}
+
+// TestLeavesNoTrace: reading does not change the time of the last access, which the first read after a write
+// would.
+func TestLeavesNoTrace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.log")
+	if err := errors.Join(os.WriteFile(path, []byte("line\n"), 0o600), os.Chtimes(path, time.Unix(1, 0), time.Now())); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if _, err := io.ReadAll(f); err != nil || unix.Stat(path, &st) != nil {
+		t.Fatal(err)
+	}
+	if st.Atim.Sec != 1 {
+		t.Errorf("it was accessed at %v", time.Unix(st.Atim.Unix()))
+	}
 }
