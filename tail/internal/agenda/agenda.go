@@ -2,8 +2,6 @@
 // is planned twice. It knows no clock but the moments that it is handed.
 package agenda
 
-import "container/heap"
-
 // Slot is when a value is due. It is part of the value, and zero as long as nothing is planned.
 type Slot struct {
 	At    Moment
@@ -14,27 +12,40 @@ type Slot struct {
 func (s *Slot) IsPlanned() bool { return s.index > 0 }
 
 // Queue holds values by the times of their slots. It is not for concurrent use.
-type Queue[T any] struct{ planned slots[T] }
+type Queue[T any] struct {
+	slot func(*T) *Slot
+	all  []entry[T] // a heap: none is due before its parent
+}
+
+// entry is a planned value and the time of its slot. To compare two touches no value: of thousands few are in
+// the cache of the processor. To move one touches it, so each has more than two children.
+type entry[T any] struct {
+	at Moment
+	v  *T
+}
+
+const children = 4
 
 // New returns an empty queue of values whose slots slot returns.
-func New[T any](slot func(*T) *Slot) Queue[T] { return Queue[T]{slots[T]{slot: slot}} }
+func New[T any](slot func(*T) *Slot) Queue[T] { return Queue[T]{slot: slot} }
 
 // Len is how many values are planned.
-func (q *Queue[T]) Len() int { return len(q.planned.all) }
+func (q *Queue[T]) Len() int { return len(q.all) }
 
 // Plan puts a value, which must not be planned, into the queue at a time, and reports whether it is the
 // first of all.
 func (q *Queue[T]) Plan(v *T, at Moment) (first bool) {
-	s := q.planned.slot(v)
+	s := q.slot(v)
 	s.At = at
-	heap.Push(&q.planned, v)
+	q.all = append(q.all, entry[T]{})
+	q.rise(len(q.all)-1, entry[T]{at, v})
 	return s.index == 1
 }
 
 // Cancel takes a value out of the queue if it is planned.
 func (q *Queue[T]) Cancel(v *T) {
-	if s := q.planned.slot(v); s.IsPlanned() {
-		heap.Remove(&q.planned, int(s.index)-1)
+	if s := q.slot(v); s.IsPlanned() {
+		q.remove(int(s.index) - 1)
 	}
 }
 
@@ -44,39 +55,61 @@ func (q *Queue[T]) Due(now Moment) (v *T, next Moment) {
 	if q.Len() == 0 {
 		return nil, 0
 	}
-	v = q.planned.all[0]
-	if at := q.planned.slot(v).At; at > now {
-		return nil, at
+	first := q.all[0]
+	if first.at > now {
+		return nil, first.at
 	}
-	heap.Pop(&q.planned)
-	return v, 0
+	q.remove(0)
+	return first.v, 0
 }
 
-// slots is a heap of values by the times of their slots.
-type slots[T any] struct {
-	slot func(*T) *Slot
-	all  []*T
+// remove takes what is at a place out of the heap. The last entry comes into the gap.
+func (q *Queue[T]) remove(i int) {
+	q.slot(q.all[i].v).index = 0
+	last := q.all[len(q.all)-1]
+	q.all[len(q.all)-1] = entry[T]{}
+	q.all = q.all[:len(q.all)-1]
+	switch {
+	case i == len(q.all):
+	case i > 0 && last.at < q.all[(i-1)/children].at:
+		q.rise(i, last)
+	default:
+		q.sink(i, last)
+	}
 }
 
-func (x *slots[T]) Len() int           { return len(x.all) }
-func (x *slots[T]) Less(i, j int) bool { return x.slot(x.all[i]).At < x.slot(x.all[j]).At }
-func (x *slots[T]) Swap(i, j int) {
-	x.all[i], x.all[j] = x.all[j], x.all[i]
-	x.slot(x.all[i]).index, x.slot(x.all[j]).index = int32(i+1), int32(j+1)
+// rise puts an entry at the place i, which is free, or at that of one above that is due later and moves down.
+func (q *Queue[T]) rise(i int, e entry[T]) {
+	for i > 0 {
+		parent := (i - 1) / children
+		if q.all[parent].at <= e.at {
+			break
+		}
+		q.put(i, q.all[parent])
+		i = parent
+	}
+	q.put(i, e)
 }
 
-// Push appends an element, as package heap asks for it.
-func (x *slots[T]) Push(v any) {
-	x.all = append(x.all, v.(*T))
-	x.slot(v.(*T)).index = int32(len(x.all))
+// sink puts an entry at the place i, which is free, or at that of one below that is due sooner and moves up.
+func (q *Queue[T]) sink(i int, e entry[T]) {
+	for i*children+1 < len(q.all) {
+		least := i*children + 1
+		for c := least + 1; c < min(i*children+1+children, len(q.all)); c++ {
+			if q.all[c].at < q.all[least].at {
+				least = c
+			}
+		}
+		if q.all[least].at >= e.at {
+			break
+		}
+		q.put(i, q.all[least])
+		i = least
+	}
+	q.put(i, e)
 }
 
-// Pop removes the last element, as package heap asks for it.
-func (x *slots[T]) Pop() any {
-	last := len(x.all) - 1
-	v := x.all[last]
-	x.all[last] = nil
-	x.all = x.all[:last]
-	x.slot(v).index = 0
-	return v
+func (q *Queue[T]) put(i int, e entry[T]) {
+	q.all[i] = e
+	q.slot(e.v).index = int32(i + 1)
 }
