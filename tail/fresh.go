@@ -9,10 +9,12 @@ import (
 )
 
 // takeNews takes over what events have told since it did so last, and estimates anew what is known.
-func (d *discovery) takeNews() {
-	d.t.mu.Lock()
-	defer d.t.mu.Unlock()
-	news := &d.t.news
+func (d *discovery) takeNews() { d.t.on(newsFor{d}) }
+
+type newsFor struct{ d *discovery }
+
+func (e newsFor) happen(t *Tailer) {
+	d, news := e.d, &t.news
 	d.heard = heard{append(d.heard.fresh, news.fresh...), append(d.heard.renames, news.renames...)}
 	d.heard.renames = d.heard.renames[:min(len(d.heard.renames), atOnce)] // they wait for the end of a scan
 	news.heard = heard{}

@@ -57,9 +57,9 @@ type Watcher struct {
 
 	now atomic.Pointer[view] // never nil; replaced only by publish
 
-	mu    sync.Mutex        // held by whoever changes the watches, from now.Load to the last publish
-	fs    *fsnotify.Watcher // nil: nothing is to be watched yet, or the kernel gives none
-	above *above            // nil: as fs, or the kernel gives no second one
+	mu    sync.Mutex // held by whoever changes the watches, from now.Load to the last publish
+	fs    *notifier  // nil: nothing is to be watched yet, or the kernel gives none
+	above *above     // nil: as fs, or the kernel gives none for it
 }
 
 // view says what is watched. One that is published is never changed, nor are its maps: a change
@@ -97,7 +97,7 @@ func NewWatcher(to Listener, logger *slog.Logger) *Watcher {
 // after the last call of Update and Also, as Tailer.Run does, and nobody else uses fs and above.
 func (w *Watcher) Close() {
 	if w.fs != nil {
-		w.fs.Close()
+		w.fs.close()
 	}
 	if w.above != nil {
 		w.above.close()
@@ -183,13 +183,13 @@ func (w *Watcher) publish(v view) {
 	}
 }
 
-// open creates the inotify instance when there is something to watch (wanted). The result says why
-// the kernel gives none; nil: there is one, or none is needed. The caller holds mu.
+// open creates the inotify instances when there is something to watch (wanted). The result says why
+// the kernel gives none; nil: there are some, or none are needed. The caller holds mu.
 func (w *Watcher) open(wanted bool) *illness {
 	if w.fs != nil || !wanted {
 		return nil
 	}
-	fs, err := fsnotify.NewWatcher()
+	fs, err := newNotifier()
 	if err != nil {
 		return &illness{"file events are not available, polling instead", "raise fs.inotify.max_user_instances if polling costs too much", err}
 	}
@@ -235,16 +235,16 @@ func (w *Watcher) followOnce(v *view) (added bool, ill *illness) {
 	// finds all paths that lead to its folder.
 	w.publish(*v)
 	for _, n := range remove {
-		_ = w.fs.Remove(was.on[n]) // gone already, as a rule
+		w.fs.remove(was.on[n])
 	}
 	v.on = maps.Clone(v.on)
 	for n, dir := range add {
-		err := w.fs.Add(dir)
+		err := w.fs.add(dir)
 		if err == nil {
 			v.on[n] = dir
 			continue
 		}
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM) {
+		if isNoRoom(err) {
 			ill = &illness{"some folders cannot be watched, polling those", "raise fs.inotify.max_user_watches if polling costs too much", err}
 			break
 		}
@@ -258,6 +258,11 @@ func (w *Watcher) followOnce(v *view) (added bool, ill *illness) {
 		added = added || v.on[n] != ""
 	}
 	return added, ill
+}
+
+// isNoRoom reports whether the kernel has no room for another watch.
+func isNoRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENOMEM)
 }
 
 // plan decides which folders are no longer watched and which are from now on, by which path. on has
@@ -347,22 +352,21 @@ func (w *Watcher) Loop(ctx context.Context) {
 	var rested, last time.Time // the end of the last rest, and the last event
 	for {
 		wrote := false
+		w.fs.arm()
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.news:
-			w.refresh("", false)
-			w.hear(Event{What: Changed})
-		case err := <-w.fs.Errors:
-			if errors.Is(err, fsnotify.ErrEventOverflow) {
-				w.overflow(err)
-			}
-			w.hear(Event{What: Changed})
-		case e := <-w.fs.Events:
+			w.hearNews()
+		case err := <-w.fs.errors():
+			w.hearError(err)
+		case e := <-w.fs.events():
 			now := time.Now()
-			w.translate(e)
+			w.hearQuiet(e)
 			wrote = e.Has(fsnotify.Write) && (now.Sub(last) > gathered || now.Sub(rested) > LookFast)
 			last = now
+		case <-w.fs.ready():
+			wrote = w.hearGathered()
 		}
 		w.tell()
 		for wrote && w.rest(ctx) {
@@ -371,6 +375,28 @@ func (w *Watcher) Loop(ctx context.Context) {
 			rested = time.Now()
 			last = rested
 		}
+	}
+}
+
+// hearNews updates the watches after a name above a folder has changed.
+func (w *Watcher) hearNews() {
+	w.refresh("", false)
+	w.hear(Event{What: Changed})
+}
+
+// hearError handles an error of hearing events.
+func (w *Watcher) hearError(err error) {
+	if errors.Is(err, fsnotify.ErrEventOverflow) || errors.Is(err, errOverflow) {
+		w.overflow(err)
+	}
+	w.hear(Event{What: Changed})
+}
+
+// hearQuiet hears what an event of fsnotify says, and counts it if it is about a write.
+func (w *Watcher) hearQuiet(e fsnotify.Event) {
+	w.translate(meaningOf(e))
+	if e.Has(fsnotify.Write) {
+		w.fs.writes++
 	}
 }
 
@@ -396,19 +422,35 @@ func (w *Watcher) rest(ctx context.Context) bool {
 }
 
 // hearGathered takes all events that have gathered during a rest. It returns true, so that the
-// next rest begins at once, if a file was written to and the events were few. Then the next event
+// next rest begins at once, if a file was written to, and the events of fsnotify were few. Then the next event
 // of a file that is written to all the time wakes nobody up.
 func (w *Watcher) hearGathered() (wrote bool) {
+	select {
+	case <-w.news: // Loop may not look for long
+		w.hearNews()
+	default:
+	}
+	err := w.fs.read(func(e raw) {
+		w.translate(e)
+		wrote = wrote || e.has(unix.IN_MODIFY)
+	})
+	if err != nil {
+		w.hearError(err)
+	}
 	heard := 0
 	for yielded := 0; yielded < mostYields; {
 		select {
-		case e := <-w.fs.Events:
-			w.translate(e)
+		case e := <-w.fs.events():
+			w.hearQuiet(e)
 			wrote, heard, yielded = wrote || e.Has(fsnotify.Write), heard+1, 0
 		default:
 			runtime.Gosched()
 			yielded++
 		}
+	}
+	if w.mu.TryLock() { // else at the next one
+		w.fs.handOver(time.Now(), maps.Values(w.now.Load().on))
+		w.mu.Unlock()
 	}
 	return wrote && heard <= fewEvents
 }
@@ -423,24 +465,23 @@ const (
 
 // translate hears what an event of the kernel says, under each path that leads to the file. If a watched
 // folder itself was created, deleted or renamed, it updates the watches.
-func (w *Watcher) translate(e fsnotify.Event) {
-	paths := w.pathsOf(e.Name)
+func (w *Watcher) translate(e raw) {
+	paths := w.pathsOf(e.path)
 	switch {
-	case e.Has(fsnotify.Write):
+	case e.has(unix.IN_MODIFY):
 		for _, path := range paths {
 			w.hear(Event{What: Written, Path: path})
 		}
 		return
-	case e.Has(fsnotify.Create):
-		from := renamedFrom(e)
+	case e.has(unix.IN_CREATE | unix.IN_MOVED_TO):
 		for i, path := range paths {
-			if i == 0 && from != "" && w.isCurrent(filepath.Dir(path)) {
-				w.hear(Event{What: Renamed, Path: path, From: from})
+			if i == 0 && e.from != "" && w.isCurrent(filepath.Dir(path)) {
+				w.hear(Event{What: Renamed, Path: path, From: e.from})
 			}
 			w.hear(Event{What: Appeared, Path: path})
 		}
 	}
-	w.refresh(e.Name, e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename))
+	w.refresh(e.path, e.has(unix.IN_DELETE|unix.IN_DELETE_SELF|unix.IN_MOVED_FROM|unix.IN_MOVE_SELF))
 	w.hear(Event{What: Changed})
 }
 

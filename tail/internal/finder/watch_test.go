@@ -392,6 +392,42 @@ func TestRests(t *testing.T) {
 	}
 }
 
+// TestNewsWhileWritten: a link is led elsewhere while a file is written to all the time, and the folder that
+// is there by then is heard.
+func TestNewsWhileWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"busy", "run1", "run2"} {
+		must(t, os.Mkdir(path(name), 0o755))
+	}
+	must(t, os.Symlink("run1", path("current")))
+	w, e := listen(t, path("busy"), path("current"))
+	e.probe(t, path("current"), path("current"))
+	w.SetPause(20 * time.Millisecond)
+	stop, ended := make(chan struct{}), make(chan error)
+	// Ended by stop, awaited below.
+	go func() {
+		f, err := os.Create(path("busy/a.log"))
+		for err == nil {
+			select {
+			case <-stop:
+				ended <- f.Close()
+				return
+			case <-time.After(time.Millisecond):
+				_, err = f.WriteString("line\n")
+			}
+		}
+		ended <- err
+	}()
+	e.await(t, "written "+path("busy/a.log"))
+	must(t, os.Symlink("run2", path("new")))
+	must(t, os.Rename(path("new"), path("current")))
+	e.probe(t, path("run2"), path("current"))
+	close(stop)
+	must(t, <-ended)
+}
+
 // TestFirstWrite: a write after none is heard of before the rest, and the end of the watcher
 // ends the rest.
 func TestFirstWrite(t *testing.T) {

@@ -1,0 +1,88 @@
+package finder
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestHandsOver: fsnotify is heard until much is written in a second; for a second both are, and then the other one.
+func TestHandsOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	x, err := newNotifier()
+	must(t, err)
+	defer x.close()
+	must(t, x.add(dir))
+	start := time.Now()
+	f := func(after time.Duration, writes int, quiet, busy bool) {
+		t.Helper()
+		x.writes += writes
+		x.handOver(start.Add(after), slices.Values([]string{dir, filepath.Join(dir, "gone")}))
+		if x.quiet != nil != quiet || x.busy != nil != busy {
+			t.Errorf("after %v: fsnotify is heard: %v, the other: %v", after, x.quiet != nil, x.busy != nil)
+		}
+	}
+	f(0, muchWritten-1, true, false)
+	f(time.Second/2, 1, true, false) // this second is not over
+	f(time.Second, muchWritten-2, true, false)
+	f(2*time.Second, muchWritten-1, true, false)
+	f(3*time.Second, muchWritten, true, true)
+	must(t, x.add(dir))
+	f(3500*time.Millisecond, 0, true, true)
+	f(4*time.Second, 0, false, true)
+	f(9*time.Second, muchWritten, false, true)
+	must(t, os.WriteFile(filepath.Join(dir, "a.log"), nil, 0o644))
+	heard := 0
+	must(t, x.read(func(e raw) {
+		if e.path == filepath.Join(dir, "a.log") {
+			heard++
+		}
+	}))
+	x.remove(dir)
+	must(t, os.WriteFile(filepath.Join(dir, "b.log"), nil, 0o644))
+	must(t, x.read(func(e raw) { heard += 10 }))
+	if heard != 1 {
+		t.Errorf("heard %d", heard)
+	}
+}
+
+// TestHeardWhileMuchIsWritten: a file is written to until the watcher hears by the other instance. Then it tells what it
+// did before: new files, renames with both names, writes, and folders that are watched since.
+func TestHeardWhileMuchIsWritten(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	path := func(name string) string { return filepath.Join(top, name) }
+	for _, dir := range []string{"a", "b", "c"} {
+		must(t, os.Mkdir(path(dir), 0o755))
+	}
+	w, e := listen(t, path("a"), path("b"))
+	w.SetPause(time.Millisecond)
+	f, err := os.Create(path("a/busy.log"))
+	must(t, err)
+	defer f.Close()
+	over := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.fs.quiet == nil
+	}
+	for deadline := time.Now().Add(patience); !over(); {
+		if time.Now().After(deadline) {
+			t.Fatal("fsnotify is heard for ever")
+		}
+		_, err := f.WriteString("line\n")
+		must(t, err)
+		e.await(t, "written "+path("a/busy.log"))
+	}
+	must(t, os.WriteFile(path("a/new.log"), nil, 0o644))
+	e.await(t, "appeared "+path("a/new.log"))
+	must(t, os.Rename(path("a/new.log"), path("b/new.log")))
+	e.await(t, "renamed "+path("a/new.log")+" "+path("b/new.log"))
+	update(w, path("b"), path("c"))
+	must(t, os.WriteFile(path("c/x.log"), nil, 0o644))
+	e.await(t, "appeared "+path("c/x.log"))
+	must(t, os.WriteFile(path("b/new.log"), []byte("line\n"), 0o644))
+	e.await(t, "written "+path("b/new.log"))
+}
