@@ -150,14 +150,14 @@ const enoughAlike = 64 << 10
 
 // evidence says how much it means that a compressed file begins with what was read of k, which came
 // to the end fate. Holds: the file counts as a copy, because at least identity.Enough bytes are
-// equal, its name matches, or k was truncated just now. Differs: the sizes show that it is none.
+// equal, or its name matches, of which less is asked where k was truncated just now. Differs: the sizes show that it is none.
 // Little: that proves nothing, because fewer bytes are equal, or because nobody saw the file of k
-// come to its end and the name of p is another one, other files begin like k too, or the content of
-// p is of later than k. Unknown: k has to be read on first.
+// come to its end and the name of p is another one, other files begin like k too, the content of
+// p is of later than k, or may be of a later generation. Unknown: k has to be read on first.
 func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
 	switch {
-	case (unseen || fate == identity.Untouched) && !compare.IsOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && p.in.isCommon(k),
+	case (unseen || fate == identity.Untouched) && !compare.IsOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
 		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
@@ -166,7 +166,7 @@ func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 		return identity.Holds
 	case k.info.Info().Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
-	case time.Since(k.truncated) < compare.FreshCopy || compare.IsNameOf(p.path, k.info.Info()):
+	case compare.IsNameOf(p.path, k.info.Info()), time.Since(k.truncated) < compare.FreshCopy && compare.IsOfStem(p.path, k.info.Info()):
 		return identity.Holds
 	case k.reader != nil && !k.reader.atEnd && k.reader.failed == nil:
 		return identity.Unknown // until more of it is read
@@ -183,6 +183,13 @@ func (in *input) isCommon(k *generation) bool {
 		}
 	}
 	return false
+}
+
+// isOneOfTwo reports whether the file of k has a later generation that was not read to its end, and is gone: what
+// begins like k may be that one, too. The caller holds mu.
+func (in *input) isOneOfTwo(k *generation) bool {
+	last := in.byNode.get(k.node())
+	return last != nil && last != k && last.reader == nil && !last.info.Info().Done
 }
 
 // isSuperseded reports whether the file of k has a later generation, or another file, made after that of

@@ -62,6 +62,11 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 		if short := likest(named, late, func(c *candidate) compare.Finding { return c.ShortCopy(s, quiet) }); short.of != nil {
 			m = short
 		}
+		for _, c := range named { // the log tells that the file is like it
+			if m.of == nil && c.IsShortAs(s) {
+				m.of = c
+			}
+		}
 	}
 	if m.is == identity.Continuation {
 		m.of.NoteReached(s)

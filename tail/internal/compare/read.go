@@ -164,6 +164,16 @@ func (o *Original) ShortCopy(s *Sample, quiet time.Duration) Finding {
 	return o.beginsWith(s)
 }
 
+// IsShortAs reports whether a file holds just what was read of an original that is too short to be recognized by how
+// it begins.
+func (o *Original) IsShortAs(s *Sample) bool {
+	if o.Info.Head.Len > 0 || o.Mark == 0 || o.Position != s.Size {
+		return false
+	}
+	m, err := fingerprint.MarkAt(s.File, s.Size)
+	return err == nil && m == o.Mark
+}
+
 // GoesOnAs reports whether the file s is not empty and seems to be the beginning of the original's
 // file, also beyond the offset up to which that was read.
 func (o *Original) GoesOnAs(s *Sample) bool {
