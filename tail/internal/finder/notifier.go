@@ -98,11 +98,16 @@ func (x *notifier) read(hear func(raw)) error {
 	if x.busy == nil {
 		return nil
 	}
-	return x.busy.read(hear)
+	return x.busy.read(func(e raw) {
+		if x.quiet != nil {
+			e.from = "" // quiet tells of it: who hears of two renames twice takes the one file for the other
+		}
+		hear(e)
+	})
 }
 
 // handOver has busy watch all folders, if quiet tells of much that is written, and ends quiet a second later: by then
-// it has told what happened before. Both tell of a rename only as a whole.
+// it has told what happened before. Until then it alone tells of renames as a whole.
 func (x *notifier) handOver(now time.Time, watched iter.Seq[string]) {
 	switch {
 	case x.quiet == nil || x.refused || now.Sub(x.counted) < time.Second:

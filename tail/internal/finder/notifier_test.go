@@ -1,9 +1,12 @@
 package finder
 
 import (
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -85,4 +88,52 @@ func TestHeardWhileMuchIsWritten(t *testing.T) {
 	e.await(t, "appeared "+path("c/x.log"))
 	must(t, os.WriteFile(path("b/new.log"), []byte("line\n"), 0o644))
 	e.await(t, "written "+path("b/new.log"))
+}
+
+// handing returns a watcher of folders whose both instances are heard, for as long as over is not called, and starts
+// nothing. Before they are, change is called.
+func handing(t *testing.T, change func(), folders ...string) (w *Watcher, e ears, over func()) {
+	t.Helper()
+	e = make(ears, 10_000)
+	w = NewWatcher(e, slog.New(slog.DiscardHandler))
+	update(w, folders...)
+	change()
+	late := time.Now().Add(time.Hour)
+	f := func() { w.fs.handOver(late, slices.Values(folders)) }
+	w.fs.writes = muchWritten
+	f()
+	return w, e, func() { late = late.Add(time.Hour); f() }
+}
+
+// TestRenamesAreToldOnce: while both are heard a rename is told once. Told twice, one file would be followed by the names
+// of another that was renamed after it.
+func TestRenamesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	w, e, _ := handing(t, func() {
+		must(t, os.WriteFile(path("a.log"), nil, 0o644))
+		must(t, os.WriteFile(path("a.log.1"), nil, 0o644))
+	}, dir)
+	must(t, os.Rename(path("a.log.1"), path("a.log.2")))
+	must(t, os.Rename(path("a.log"), path("a.log.1")))
+	must(t, os.WriteFile(path("end"), nil, 0o644))
+	run(t, w)
+	var renames []Rename
+	for ends := 0; ends < 2; {
+		var from, to string
+		switch got := e.next(t); {
+		case got == "appeared "+path("end"):
+			ends++
+		case strings.HasPrefix(got, "renamed "):
+			_, err := fmt.Sscanf(got, "renamed %s %s", &from, &to)
+			must(t, err)
+			renames = append(renames, Rename{from, to})
+		}
+	}
+	var o Origins
+	got := o.Follow(renames, time.Now(), func(p string) bool { return p == path("a.log") })
+	if len(got) != 1 || got[path("a.log.1")] != path("a.log") {
+		t.Errorf("renames %v: followed are %v", renames, got)
+	}
 }

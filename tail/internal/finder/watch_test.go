@@ -52,6 +52,13 @@ func listen(t *testing.T, folders ...string) (*Watcher, ears) {
 	e := make(ears, 10_000)
 	w := NewWatcher(e, slog.New(slog.DiscardHandler))
 	update(w, folders...)
+	run(t, w)
+	return w, e
+}
+
+// run has a watcher hear until the test ends.
+func run(t *testing.T, w *Watcher) {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	// Ended by stop, awaited below.
@@ -64,7 +71,6 @@ func listen(t *testing.T, folders ...string) (*Watcher, ears) {
 		<-done
 		w.Close()
 	})
-	return w, e
 }
 
 func update(w *Watcher, folders ...string) (added bool) {
@@ -94,6 +100,18 @@ func (e ears) await(t *testing.T, want string) {
 		case <-late.C:
 			t.Fatalf("waited in vain for %q", want)
 		}
+	}
+}
+
+// next is what a watcher tells next.
+func (e ears) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case got := <-e:
+		return got
+	case <-time.After(patience):
+		t.Fatal("waited in vain")
+		return ""
 	}
 }
 
