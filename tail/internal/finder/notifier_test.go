@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // TestHandsOver: fsnotify is heard until much is written in a second; for a second both are, and then the other one.
@@ -135,5 +137,20 @@ func TestRenamesAreToldOnce(t *testing.T) {
 	got := o.Follow(renames, time.Now(), func(p string) bool { return p == path("a.log") })
 	if len(got) != 1 || got[path("a.log.1")] != path("a.log") {
 		t.Errorf("renames %v: followed are %v", renames, got)
+	}
+}
+
+// TestLossWhileBothAreHeard: fsnotify's word that events were lost is heard while a file is written to all the time, so
+// that Loop goes from rest to rest.
+func TestLossWhileBothAreHeard(t *testing.T) {
+	t.Parallel()
+	w, _, _ := handing(t, func() {}, t.TempDir())
+	defer w.Close()
+	errs := make(chan error, 1)
+	errs <- fsnotify.ErrEventOverflow
+	w.fs.quiet.Errors = errs
+	w.hearGathered()
+	if why, _ := w.Ill(); why == "" {
+		t.Error("nobody knows that events were lost")
 	}
 }

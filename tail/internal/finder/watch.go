@@ -443,6 +443,9 @@ func (w *Watcher) hearGathered() (wrote bool) {
 		case e := <-w.fs.events():
 			w.hearQuiet(e)
 			wrote, heard, yielded = wrote || e.Has(fsnotify.Write), heard+1, 0
+		case err := <-w.fs.errors(): // fsnotify waits with the events until somebody hears it
+			w.hearError(err)
+			yielded++
 		default:
 			runtime.Gosched()
 			yielded++
