@@ -111,25 +111,31 @@ func (n *inotify) arm() {
 	_ = unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, n.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT})
 }
 
-// watch watches the folder at a path, or ends the watch of the one that was watched by it (on is false). An error is
-// one of watching.
+// watch watches the folder at a path, or ends the watch of the one that was watched by it (on is false). If the folder
+// is watched by another path, that watch ends, and read tells of its end as of a folder that is gone: links change, and
+// who watches finds out where both lead. An error is one of watching.
 func (n *inotify) watch(dir string, on bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !on {
-		if wd, ok := n.wds[dir]; ok {
-			n.drop(wd)
-			_, _ = unix.InotifyRmWatch(n.fd, uint32(wd)) // gone already, maybe
+	var wd int
+	var err error
+	if on {
+		wd, err = unix.InotifyAddWatch(n.fd, dir, heardOf)
+		if other, ok := n.paths[int32(wd)]; err == nil && ok && other != dir {
+			_, _ = unix.InotifyRmWatch(n.fd, uint32(wd))
+			wd, err = unix.InotifyAddWatch(n.fd, dir, heardOf)
 		}
-		return nil
+		if err != nil {
+			return err
+		}
 	}
-	wd, err := unix.InotifyAddWatch(n.fd, dir, heardOf)
-	if err != nil {
-		return err
+	if before, ok := n.wds[dir]; ok && before != int32(wd) {
+		n.drop(before)
+		_, _ = unix.InotifyRmWatch(n.fd, uint32(before)) // gone already, maybe
 	}
-	n.drop(n.wds[dir])
-	n.drop(int32(wd))
-	n.paths[int32(wd)], n.wds[dir] = dir, int32(wd)
+	if on {
+		n.paths[int32(wd)], n.wds[dir] = dir, int32(wd)
+	}
 	return nil
 }
 
@@ -178,7 +184,7 @@ func (n *inotify) read(hear func(raw)) error {
 }
 
 // meaning is what an event says, with its name. It is not ok if the event is about a folder that is not
-// watched any more, or about its watch alone, or if one of the folder above tells the same.
+// watched any more, or if one of the folder above tells the same.
 func (n *inotify) meaning(e *unix.InotifyEvent, name []byte) (heard raw, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,9 +206,9 @@ func (n *inotify) meaning(e *unix.InotifyEvent, name []byte) (heard raw, ok bool
 				heard.from = m.from
 			}
 		}
-	case e.Mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0:
+	case e.Mask&(unix.IN_IGNORED|unix.IN_UNMOUNT) != 0: // and nothing else has told so
 		n.drop(e.Wd)
-		return raw{}, false
+		heard.mask = unix.IN_DELETE_SELF
 	case e.Mask&unix.IN_DELETE_SELF != 0:
 		n.drop(e.Wd)
 		_, told := n.wds[filepath.Dir(dir)]

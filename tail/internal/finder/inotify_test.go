@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -114,4 +115,47 @@ func TestMeanings(t *testing.T) {
 	must(t, n.watch(path("a"), false))
 	must(t, os.WriteFile(path("a/y"), nil, 0o644))
 	heard()
+}
+
+// TestOneFolderAtAPath: a path that leads elsewhere by now, maybe to a folder that is watched by another path, leaves no
+// watch behind, and who has the other path is told that its watch has ended.
+func TestOneFolderAtAPath(t *testing.T) {
+	t.Parallel()
+	n, err := newInotify()
+	must(t, err)
+	defer n.close()
+	top := t.TempDir()
+	path := func(name string) string { return filepath.Join(top, name) }
+	watched := func(want int) {
+		t.Helper()
+		info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", n.fd))
+		must(t, err)
+		if got := strings.Count(string(info), "inotify wd:"); got != want || len(n.paths) != want || len(n.wds) != want {
+			t.Errorf("the kernel watches %d, by wd %v, by path %v; want %d", got, n.paths, n.wds, want)
+		}
+	}
+	var heard []string
+	read := func() { must(t, n.read(func(e raw) { heard = append(heard, fmt.Sprintf("%x %s", e.mask, e.path)) })) }
+	lead := func(to string) {
+		must(t, os.Symlink(to, path("new")))
+		must(t, os.Rename(path("new"), path("link")))
+		must(t, n.watch(path("link"), true))
+		read()
+	}
+	for _, dir := range []string{"a", "b", "c"} {
+		must(t, os.Mkdir(path(dir), 0o755))
+	}
+	must(t, n.watch(path("a"), true))
+	lead("b")
+	lead("c")
+	watched(2)
+	must(t, n.watch(path("link"), true))
+	watched(2)
+	lead("a")
+	watched(1)
+	if want := fmt.Sprintf("%x %s", unix.IN_DELETE_SELF, path("a")); len(heard) != 1 || heard[0] != want {
+		t.Errorf("heard %q, want %q", heard, want)
+	}
+	must(t, n.watch(path("link"), false))
+	watched(0)
 }

@@ -154,3 +154,21 @@ func TestLossWhileBothAreHeard(t *testing.T) {
 		t.Error("nobody knows that events were lost")
 	}
 }
+
+// TestLinkLedElsewhereAtHandOver: a link leads to a folder that is watched by another path, and that is not known yet.
+func TestLinkLedElsewhereAtHandOver(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.Mkdir(path("run1"), 0o755))
+	must(t, os.Mkdir(path("run2"), 0o755))
+	must(t, os.Symlink("run1", path("the.current")))
+	w, e, over := handing(t, func() {
+		must(t, os.Symlink("run2", path("new")))
+		must(t, os.Rename(path("new"), path("the.current")))
+	}, path("run2"), path("the.current"))
+	over()
+	run(t, w)
+	e.probe(t, path("run2"), path("run2"))
+	e.probe(t, path("run2"), path("the.current"))
+}
