@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"errors"
 	"iter"
 	"time"
 
@@ -19,7 +20,7 @@ type notifier struct {
 	busy    *inotify          // nil: it is not needed yet, or the kernel gives none
 	writes  int               // events of quiet about writes, since counted
 	counted time.Time         // also when busy has begun
-	refused bool              // the kernel gives no other instance, or not as many watches
+	refused bool              // the kernel gives no other instance, or not as many watches, or not that of some folder
 }
 
 // muchWritten is how many events about writes in a second are much. While fsnotify is heard, about 30 a second come
@@ -122,13 +123,16 @@ func (x *notifier) handOver(now time.Time, watched iter.Seq[string]) {
 			return
 		}
 		for dir := range watched {
-			if err := busy.watch(dir, true); isNoRoom(err) {
-				busy.close()
-				x.refused = true
-				return
+			if err = busy.watch(dir, true); err != nil {
+				break
 			}
 		}
-		x.busy = busy
+		if err == nil {
+			x.busy = busy
+			break
+		}
+		busy.close()
+		x.refused = !errors.Is(err, unix.ENOENT) // one that is gone is not watched for long
 	}
 	x.counted, x.writes = now, 0
 }

@@ -22,10 +22,11 @@ func TestHandsOver(t *testing.T) {
 	defer x.close()
 	must(t, x.add(dir))
 	start := time.Now()
+	watched := []string{dir}
 	f := func(after time.Duration, writes int, quiet, busy bool) {
 		t.Helper()
 		x.writes += writes
-		x.handOver(start.Add(after), slices.Values([]string{dir, filepath.Join(dir, "gone")}))
+		x.handOver(start.Add(after), slices.Values(watched))
 		if x.quiet != nil != quiet || x.busy != nil != busy {
 			t.Errorf("after %v: fsnotify is heard: %v, the other: %v", after, x.quiet != nil, x.busy != nil)
 		}
@@ -34,10 +35,14 @@ func TestHandsOver(t *testing.T) {
 	f(time.Second/2, 1, true, false) // this second is not over
 	f(time.Second, muchWritten-2, true, false)
 	f(2*time.Second, muchWritten-1, true, false)
-	f(3*time.Second, muchWritten, true, true)
+	watched = append(watched, filepath.Join(dir, "gone")) // fsnotify tells so in a moment
+	f(3*time.Second, muchWritten, true, false)
+	watched = watched[:1]
+	f(3500*time.Millisecond, muchWritten, true, false)
+	f(4*time.Second, 0, true, true)
 	must(t, x.add(dir))
-	f(3500*time.Millisecond, 0, true, true)
-	f(4*time.Second, 0, false, true)
+	f(4500*time.Millisecond, 0, true, true)
+	f(5*time.Second, 0, false, true)
 	f(9*time.Second, muchWritten, false, true)
 	must(t, os.WriteFile(filepath.Join(dir, "a.log"), nil, 0o644))
 	heard := 0
@@ -51,6 +56,26 @@ func TestHandsOver(t *testing.T) {
 	must(t, x.read(func(e raw) { heard += 10 }))
 	if heard != 1 {
 		t.Errorf("heard %d", heard)
+	}
+}
+
+// TestStaysWithFsnotify: a folder that the other instance may not watch is heard by fsnotify as before.
+func TestStaysWithFsnotify(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.log")
+	must(t, os.WriteFile(file, nil, 0o644))
+	x, err := newNotifier()
+	must(t, err)
+	defer x.close()
+	must(t, x.add(dir))
+	start := time.Now()
+	for n := range 3 {
+		x.writes = muchWritten
+		x.handOver(start.Add(time.Duration(n)*time.Second), slices.Values([]string{dir, filepath.Join(file, "refused")}))
+		if x.quiet == nil || x.busy != nil || !x.refused {
+			t.Errorf("second %d: fsnotify is heard: %v, the other: %v, no more is tried: %v", n, x.quiet != nil, x.busy != nil, x.refused)
+		}
 	}
 }
 
