@@ -107,11 +107,16 @@ func (x *notifier) read(hear func(raw)) error {
 	})
 }
 
+// mayHandOver reports whether handOver has something to do, so that folders may be looked at.
+func (x *notifier) mayHandOver(now time.Time) bool {
+	return x.quiet != nil && !x.refused && now.Sub(x.counted) >= time.Second
+}
+
 // handOver has busy watch all folders, if quiet tells of much that is written, and ends quiet a second later: by then
 // it has told what happened before. Until then it alone tells of renames as a whole.
 func (x *notifier) handOver(now time.Time, watched iter.Seq[string]) {
 	switch {
-	case x.quiet == nil || x.refused || now.Sub(x.counted) < time.Second:
+	case !x.mayHandOver(now):
 		return
 	case x.busy != nil:
 		x.quiet.Close()

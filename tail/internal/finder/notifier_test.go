@@ -197,3 +197,23 @@ func TestLinkLedElsewhereAtHandOver(t *testing.T) {
 	e.probe(t, path("run2"), path("run2"))
 	e.probe(t, path("run2"), path("the.current"))
 }
+
+type hears func([]Event)
+
+func (f hears) Heard(all []Event) { f(all) }
+
+// TestDeafWhileInstancesChange: folders are looked at then, which may take long, by the goroutine that hears.
+func TestDeafWhileInstancesChange(t *testing.T) {
+	t.Parallel()
+	var w *Watcher
+	told, deaf := 0, false
+	w = NewWatcher(hears(func(all []Event) { told, deaf = told+len(all), w.deaf.Load() }), slog.New(slog.DiscardHandler))
+	defer w.Close()
+	update(w, t.TempDir())
+	w.hear(Event{What: Changed})
+	w.fs.writes = muchWritten
+	w.hearGathered()
+	if w.fs.busy == nil || told != 1 || !deaf || w.deaf.Load() {
+		t.Errorf("both are heard: %v, told %d, files counted as covered then: %v, and now: %v", w.fs.busy != nil, told, !deaf, !w.deaf.Load())
+	}
+}

@@ -451,9 +451,13 @@ func (w *Watcher) hearGathered() (wrote bool) {
 			yielded++
 		}
 	}
-	if w.mu.TryLock() { // else at the next one
-		w.fs.handOver(time.Now(), maps.Values(w.now.Load().on))
-		w.mu.Unlock()
+	if now := time.Now(); w.fs.mayHandOver(now) {
+		end := w.deafen()
+		if w.mu.TryLock() { // else at the next one
+			w.fs.handOver(now, maps.Values(w.now.Load().on))
+			w.mu.Unlock()
+		}
+		end()
 	}
 	return wrote && heard <= fewEvents
 }
