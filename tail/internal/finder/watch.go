@@ -313,6 +313,7 @@ func (w *Watcher) refresh(dir string, gone bool) {
 		v.on = maps.Clone(v.on)
 		delete(v.on, n)
 		w.publish(v)
+		w.fs.remove(dir) // it may be there by another path
 	}
 	_, ill := w.follow(&v)
 	v.ill = cmp.Or(ill, v.ill)

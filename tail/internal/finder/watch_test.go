@@ -198,6 +198,28 @@ func TestFollows(t *testing.T) {
 	}, "x")
 }
 
+// TestWatchedUnderAnotherName: a folder is heard by another path once the one that it was watched by is gone.
+func TestWatchedUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"app", "app.old", "run"} {
+		must(t, os.Mkdir(path(name), 0o755))
+	}
+	must(t, os.Symlink("run", path("current")))
+	_, e := listen(t, dir, path("app"), path("app.old"), path("run"), path("current"))
+	must(t, os.Remove(path("current")))
+	e.probe(t, path("run"), path("run"))
+	must(t, os.Remove(path("app.old")))
+	must(t, os.WriteFile(path("removed"), nil, 0o644))
+	e.await(t, "appeared "+path("removed"))
+	must(t, os.Rename(path("app"), path("app.old")))
+	e.probe(t, path("app.old"), path("app.old"))
+	must(t, os.WriteFile(path("end"), nil, 0o644))
+	e.await(t, "appeared "+path("end"))
+	e.probe(t, path("app.old"), path("app.old"))
+}
+
 // TestTwoPaths: of a folder to which two paths lead events tell by both.
 func TestTwoPaths(t *testing.T) {
 	t.Parallel()
