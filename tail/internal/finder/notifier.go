@@ -3,6 +3,7 @@ package finder
 import (
 	"errors"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -20,6 +21,8 @@ type notifier struct {
 	busy    *inotify          // nil: it is not needed yet, or the kernel gives none
 	writes  int               // events of quiet about writes, since counted
 	counted time.Time         // also when busy has begun
+	failed  chan error        // errors of quiet
+	over    sync.WaitGroup    // the goroutine that passes them on
 	refused bool              // the kernel gives no other instance, or not as many watches, or not that of some folder
 }
 
@@ -32,15 +35,35 @@ func newNotifier() (*notifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &notifier{quiet: quiet}, nil
+	x := &notifier{quiet: quiet, failed: make(chan error, mostErrors)}
+	x.over.Go(func() { // ends with quiet
+		for err := range quiet.Errors {
+			select {
+			case x.failed <- err:
+			default: // as many wait to be heard, and all lead to the same
+			}
+		}
+	})
+	return x, nil
 }
 
+// mostErrors is how many errors of fsnotify wait to be heard. It holds a lock while one waits to be taken, and who
+// hears them may just wait for that lock, to change the watches.
+const mostErrors = 16
+
 func (x *notifier) close() {
-	if x.quiet != nil {
-		x.quiet.Close()
-	}
+	x.closeQuiet()
 	if x.busy != nil {
 		x.busy.close()
+	}
+}
+
+// closeQuiet ends fsnotify, if it is still heard.
+func (x *notifier) closeQuiet() {
+	if x.quiet != nil {
+		x.quiet.Close()
+		x.over.Wait()
+		x.quiet = nil
 	}
 }
 
@@ -72,7 +95,7 @@ func (x *notifier) arm() {
 	}
 }
 
-// ready, events and errors are nil where nothing comes.
+// ready and events are nil where nothing comes.
 func (x *notifier) ready() <-chan struct{} {
 	if x.busy == nil {
 		return nil
@@ -85,13 +108,6 @@ func (x *notifier) events() <-chan fsnotify.Event {
 		return nil
 	}
 	return x.quiet.Events
-}
-
-func (x *notifier) errors() <-chan error {
-	if x.quiet == nil {
-		return nil
-	}
-	return x.quiet.Errors
 }
 
 // read hears all that busy has to tell.
@@ -119,8 +135,7 @@ func (x *notifier) handOver(now time.Time, watched iter.Seq[string]) {
 	case !x.mayHandOver(now):
 		return
 	case x.busy != nil:
-		x.quiet.Close()
-		x.quiet = nil
+		x.closeQuiet()
 	case x.writes >= muchWritten:
 		busy, err := newInotify()
 		if err != nil {

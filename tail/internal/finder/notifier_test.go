@@ -171,9 +171,7 @@ func TestLossWhileBothAreHeard(t *testing.T) {
 	t.Parallel()
 	w, _, _ := handing(t, func() {}, t.TempDir())
 	defer w.Close()
-	errs := make(chan error, 1)
-	errs <- fsnotify.ErrEventOverflow
-	w.fs.quiet.Errors = errs
+	w.fs.failed <- fsnotify.ErrEventOverflow
 	w.hearGathered()
 	if why, _ := w.Ill(); why == "" {
 		t.Error("nobody knows that events were lost")
@@ -215,5 +213,20 @@ func TestDeafWhileInstancesChange(t *testing.T) {
 	w.hearGathered()
 	if w.fs.busy == nil || told != 1 || !deaf || w.deaf.Load() {
 		t.Errorf("both are heard: %v, told %d, files counted as covered then: %v, and now: %v", w.fs.busy != nil, told, !deaf, !w.deaf.Load())
+	}
+}
+
+// TestErrorsDoNotWait: fsnotify gets rid of errors though nobody hears them, since it holds a lock meanwhile that who
+// changes the watches may wait for.
+func TestErrorsDoNotWait(t *testing.T) {
+	t.Parallel()
+	x, err := newNotifier()
+	must(t, err)
+	for range 2 * mostErrors {
+		x.quiet.Errors <- fsnotify.ErrEventOverflow
+	}
+	x.close()
+	if len(x.failed) != mostErrors {
+		t.Errorf("%d errors wait to be heard", len(x.failed))
 	}
 }

@@ -359,7 +359,7 @@ func (w *Watcher) Loop(ctx context.Context) {
 			return
 		case <-w.news:
 			w.hearNews()
-		case err := <-w.fs.errors():
+		case err := <-w.fs.failed:
 			w.hearError(err)
 		case e := <-w.fs.events():
 			now := time.Now()
@@ -444,7 +444,7 @@ func (w *Watcher) hearGathered() (wrote bool) {
 		case e := <-w.fs.events():
 			w.hearQuiet(e)
 			wrote, heard, yielded = wrote || e.Has(fsnotify.Write), heard+1, 0
-		case err := <-w.fs.errors(): // fsnotify waits with the events until somebody hears it
+		case err := <-w.fs.failed: // fsnotify waits with the events until somebody hears it
 			w.hearError(err)
 			yielded++
 		default:
