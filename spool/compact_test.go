@@ -128,6 +128,7 @@ func TestCompactionBesideWhich(t *testing.T) {
 		l := newLife()
 		l.sparse(s, 300)
 		l.endHere(s)
+		before := len(segments(disk))
 		copying.Store(true)
 		waitFor(2 * settle)
 		var ids []record.BatchID
@@ -147,7 +148,6 @@ func TestCompactionBesideWhich(t *testing.T) {
 				t.Errorf("%v is not there", id)
 			}
 		}
-		before := len(segments(disk))
 		waitFor(time.Minute)
 		if n := len(segments(disk)); n >= before {
 			t.Errorf("%d segments, %d before: nothing is compacted", n, before)
