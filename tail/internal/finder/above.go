@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"kusto-agent/tail/internal/inode"
 
@@ -131,11 +130,7 @@ func (a *above) read() {
 // events or a watch were lost.
 func (a *above) concerns(events []byte) bool {
 	names := *a.names.Load()
-	for len(events) >= unix.SizeofInotifyEvent {
-		e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
-		end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
-		name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
-		events = events[end:]
+	for e, name := range eventsIn(events) {
 		if e.Mask&(unix.IN_Q_OVERFLOW|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 || names[e.Wd][name] {
 			return true
 		}

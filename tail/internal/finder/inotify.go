@@ -2,6 +2,7 @@ package finder
 
 import (
 	"errors"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,11 +166,7 @@ func (n *inotify) read(hear func(raw)) error {
 		case err != nil:
 			return errors.Join(lost, os.NewSyscallError("read", err))
 		}
-		for events := n.buf[:got]; len(events) >= unix.SizeofInotifyEvent; {
-			e := (*unix.InotifyEvent)(unsafe.Pointer(&events[0]))
-			end := min(unix.SizeofInotifyEvent+int(e.Len), len(events))
-			name := events[unix.SizeofInotifyEvent:end]
-			events = events[end:]
+		for e, name := range eventsIn(n.buf[:got]) {
 			if e.Mask&unix.IN_Q_OVERFLOW != 0 {
 				lost = errOverflow
 			} else if heard, ok := n.meaning(e, name); ok {
@@ -183,9 +180,25 @@ func (n *inotify) read(hear func(raw)) error {
 	return lost
 }
 
+// eventsIn yields the events that a read of an inotify instance returned, with their names; empty: an event is about
+// the folder itself.
+func eventsIn(buf []byte) iter.Seq2[*unix.InotifyEvent, string] {
+	return func(yield func(*unix.InotifyEvent, string) bool) {
+		for len(buf) >= unix.SizeofInotifyEvent {
+			e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
+			end := min(unix.SizeofInotifyEvent+int(e.Len), len(buf))
+			name := strings.TrimRight(string(buf[unix.SizeofInotifyEvent:end]), "\x00")
+			buf = buf[end:]
+			if !yield(e, name) {
+				return
+			}
+		}
+	}
+}
+
 // meaning is what an event says, with its name. It is not ok if the event is about a folder that is not
 // watched any more, or if one of the folder above tells the same.
-func (n *inotify) meaning(e *unix.InotifyEvent, name []byte) (heard raw, ok bool) {
+func (n *inotify) meaning(e *unix.InotifyEvent, name string) (heard raw, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	dir, ok := n.paths[e.Wd]
@@ -193,8 +206,8 @@ func (n *inotify) meaning(e *unix.InotifyEvent, name []byte) (heard raw, ok bool
 		return raw{}, false
 	}
 	heard = raw{mask: e.Mask, path: dir}
-	if len(name) > 0 {
-		heard.path = strings.TrimSuffix(dir, "/") + "/" + strings.TrimRight(string(name), "\x00")
+	if name != "" {
+		heard.path = strings.TrimSuffix(dir, "/") + "/" + name
 	}
 	switch {
 	case e.Mask&unix.IN_MOVED_FROM != 0:

@@ -10,14 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// instance returns one that watches nothing yet, and is closed when the test ends, and an empty folder.
+func instance(t *testing.T) (n *inotify, dir string) {
+	t.Helper()
+	n, err := newInotify()
+	must(t, err)
+	t.Cleanup(n.close)
+	return n, t.TempDir()
+}
+
 // TestGathers: once it was told that there are events, more of them wake nobody until they were read and it is
 // armed again. Then none is missing.
 func TestGathers(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	n, err := newInotify()
-	must(t, err)
-	defer n.close()
+	n, dir := instance(t)
 	must(t, n.watch(dir, true))
 	write := func(name string) { must(t, os.WriteFile(filepath.Join(dir, name), []byte("line\n"), 0o644)) }
 	awake := func() int {
@@ -62,10 +68,7 @@ func TestGathers(t *testing.T) {
 // TestMeanings: what is heard of names and of the folders themselves.
 func TestMeanings(t *testing.T) {
 	t.Parallel()
-	n, err := newInotify()
-	must(t, err)
-	defer n.close()
-	top := t.TempDir()
+	n, top := instance(t)
 	path := func(name string) string { return filepath.Join(top, name) }
 	heard := func(want ...string) {
 		t.Helper()
@@ -121,10 +124,7 @@ func TestMeanings(t *testing.T) {
 // watch behind, and who has the other path is told that its watch has ended.
 func TestOneFolderAtAPath(t *testing.T) {
 	t.Parallel()
-	n, err := newInotify()
-	must(t, err)
-	defer n.close()
-	top := t.TempDir()
+	n, top := instance(t)
 	path := func(name string) string { return filepath.Join(top, name) }
 	watched := func(want int) {
 		t.Helper()

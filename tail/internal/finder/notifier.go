@@ -15,7 +15,8 @@ import (
 // the last one wakes the process, whether it is read or not, and it cannot leave writes out. Of a thousand growing
 // files that takes a quarter of the agent's CPU; on a quiet machine there is nothing to gain.
 //
-// Its fields are written by the goroutine of Watcher.Loop while it holds Watcher.mu.
+// It belongs to the goroutine of Watcher.Loop. Others use quiet and busy too, to change the watches: these are written
+// while Watcher.mu is held.
 type notifier struct {
 	quiet   *fsnotify.Watcher // nil: busy has taken over
 	busy    *inotify          // nil: it is not needed yet, or the kernel gives none

@@ -444,7 +444,7 @@ func (w *Watcher) hearGathered() (wrote bool) {
 		case e := <-w.fs.events():
 			w.hearQuiet(e)
 			wrote, heard, yielded = wrote || e.Has(fsnotify.Write), heard+1, 0
-		case err := <-w.fs.failed: // fsnotify waits with the events until somebody hears it
+		case err := <-w.fs.failed: // heard here too, since Loop may not look for long
 			w.hearError(err)
 			yielded++
 		default:
