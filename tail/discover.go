@@ -85,7 +85,7 @@ func (d *discovery) rescan() {
 	d.t.boundOpen()
 	for _, in := range d.t.inputs() {
 		in.starts = nil
-		in.scan.pass = pass{unread: d.unreadOf(in)} // before others are taken for what they hold
+		in.scan.unread = d.unreadOf(in) // before others are taken for what they hold
 	}
 	d.t.mu.Unlock()
 	for _, in := range d.t.inputs() {

@@ -150,23 +150,25 @@ const enoughAlike = 64 << 10
 
 // evidence says how much it means that a compressed file begins with what was read of k, which came
 // to the end fate. Holds: the file counts as a copy, because at least identity.Enough bytes are
-// equal, or its name matches, of which less is asked where k was truncated just now. Differs: the sizes show that it is none.
-// Little: that proves nothing, because fewer bytes are equal, or because nobody saw the file of k
-// come to its end and the name of p is another one, other files begin like k too, the content of
-// p is of later than k, or may be of a later generation. Unknown: k has to be read on first.
+// equal, or its name matches, of which less is asked where k was truncated just now. Differs: the sizes
+// show that it is none. Little: that proves nothing, because fewer bytes are equal, or because nobody saw
+// the file of k come to its end and the name of p is another one, other files begin like k too, the content
+// of p is of later than k, or may be of a later generation. Unknown: k has to be read on first.
 func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
+	is := k.info.Info()
+	ofStem := compare.IsOfStem(p.path, is)
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
 	switch {
-	case (unseen || fate == identity.Untouched) && !compare.IsOfStem(p.path, k.info.Info()), unseen && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
+	case (unseen || fate == identity.Untouched) && !ofStem, unseen && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
 		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
 	case enough:
 		return identity.Holds
-	case k.info.Info().Done && k.truncated.IsZero() && k.position != p.facts.Size:
+	case is.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
-	case compare.IsNameOf(p.path, k.info.Info()), time.Since(k.truncated) < compare.FreshCopy && compare.IsOfStem(p.path, k.info.Info()):
+	case compare.IsNameOf(p.path, is), time.Since(k.truncated) < compare.FreshCopy && ofStem:
 		return identity.Holds
 	case k.reader != nil && !k.reader.atEnd && k.reader.failed == nil:
 		return identity.Unknown // until more of it is read

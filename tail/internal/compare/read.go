@@ -167,11 +167,7 @@ func (o *Original) ShortCopy(s *Sample, quiet time.Duration) Finding {
 // IsShortAs reports whether a file holds just what was read of an original that is too short to be recognized by how
 // it begins.
 func (o *Original) IsShortAs(s *Sample) bool {
-	if o.Info.Head.Len > 0 || o.Mark == 0 || o.Position != s.Size {
-		return false
-	}
-	m, err := fingerprint.MarkAt(s.File, s.Size)
-	return err == nil && m == o.Mark
+	return o.Info.Head.Len == 0 && o.Position == s.Size && o.Reaches(s.File)
 }
 
 // GoesOnAs reports whether the file s is not empty and seems to be the beginning of the original's
