@@ -192,10 +192,7 @@ func TestGlance(t *testing.T) {
 func TestHeard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	tailer := w.stepped()
-	tailer.scan()
-	tailer.turnAll()
+	tailer := w.steppedOver("a.log", "one\n")
 	r := tailer.readerAt(w.path("a.log"))
 	if !tailer.hears(r) {
 		t.Fatal("no event would tell of a write")
@@ -251,10 +248,7 @@ func TestHeard(t *testing.T) {
 func TestPollLoopIsWoken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	tailer := w.stepped()
-	tailer.scan()
-	tailer.turnAll()
+	tailer := w.steppedOver("a.log", "one\n")
 	r := tailer.readerAt(w.path("a.log"))
 	now := agenda.Now()
 	tailer.looks.queue.Cancel(r)

@@ -50,10 +50,7 @@ func TestCopiedUpWhileOthersAreMet(t *testing.T) {
 func TestScanKeepsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	tailer := w.stepped()
-	tailer.scan()
-	tailer.turnAll()
+	tailer := w.steppedOver("a.log", "one\n")
 	must(t, os.Remove(w.path("a.log")))
 	for range 3 {
 		tailer.scan()

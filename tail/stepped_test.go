@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"os"
 	"runtime"
 	"sync"
 
@@ -26,6 +27,16 @@ func (w *world) stepped() *stepped {
 	})
 	w.giveUp, w.stopped = func() {}, ended
 	return &stepped{t, w}
+}
+
+// steppedOver is stepped, and has read a new file with this text to its end.
+func (w *world) steppedOver(name, text string) *stepped {
+	w.t.Helper()
+	must(w.t, os.WriteFile(w.path(name), []byte(text), 0o644))
+	s := w.stepped()
+	s.scan()
+	s.turnAll()
+	return s
 }
 
 // scan is one scan.

@@ -48,10 +48,7 @@ func TestSpareWorkers(t *testing.T) {
 func TestIdleWorkerKeepsNoFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	tailer := w.stepped()
-	tailer.scan()
-	tailer.turnAll()
+	tailer := w.steppedOver("a.log", "one\n")
 	appendTo(t, w.path("a.log"), "two\n")
 	wk := tailer.begin(tailer.readerAt(w.path("a.log")))
 	wk.work()

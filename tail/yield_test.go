@@ -51,10 +51,7 @@ func TestScanAfterTheReader(t *testing.T) {
 func TestAwayForAScan(t *testing.T) {
 	w := newWorld(t)
 	w.in().Paths = []string{w.path("*.log")}
-	must(t, os.WriteFile(w.path("a.log"), []byte("one\n"), 0o644))
-	tailer := w.stepped()
-	tailer.scan()
-	tailer.turnAll()
+	tailer := w.steppedOver("a.log", "one\n")
 	w.rename("a.log", "hidden")
 	tailer.isScanWanted()
 	tailer.scan()
