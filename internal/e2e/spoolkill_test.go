@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,6 +43,7 @@ func TestKillsInAnOutage(t *testing.T) {
 	slow := emulator.Fault{When: emulator.AfterCommit, Delay: 3_000_000}
 	s.server.Fail(slow)
 	var runs []*process
+	var kept []int // entries in quarantine when each run was killed
 	var outage *emulator.Script
 	for n := range kills {
 		p := s.run(config)
@@ -68,6 +70,7 @@ func TestKillsInAnOutage(t *testing.T) {
 			s.until("more in the spool", func() bool { return p.status().Spool.Bytes >= at })
 		}
 		p.kill()
+		kept = append(kept, len(s.quarantined()))
 	}
 	if outage != nil {
 		outage.Remove()
@@ -95,21 +98,35 @@ func TestKillsInAnOutage(t *testing.T) {
 		file   string
 		offset int64
 	}
-	times := map[place]int{}
-	for _, q := range s.quarantined() {
+	// A record whose range is not named was not stored; but a kill between its entry in quarantine and
+	// the journal's has it refused again. So such repeats are rare, and a kill lies before each of them.
+	type occurrence struct{ times, run int }
+	seen := map[place]occurrence{}
+	unnamed := 0
+	for i, q := range s.quarantined() {
 		e := entry(q)
-		times[place{e.text("file"), e.number("offset")}]++
-	}
-	for at, n := range times {
-		allowed := 1
-		for _, again := range named {
-			if again.id == at.file && again.start <= at.offset && at.offset < again.end {
+		at := place{e.text("file"), e.number("offset")}
+		run, _ := slices.BinarySearch(kept, i+1)
+		was, again := seen[at]
+		seen[at] = occurrence{was.times + 1, run}
+		if !again {
+			continue
+		}
+		if was.run == run {
+			t.Errorf("twice in quarantine by one run: %+v", at)
+		}
+		allowed := 0
+		for _, r := range named {
+			if r.id == at.file && r.start <= at.offset && at.offset < r.end {
 				allowed++
 			}
 		}
-		if n > allowed {
-			t.Errorf("%d times in quarantine, and sent again %d times: %+v", n, allowed-1, at)
+		if was.times > allowed {
+			unnamed++
 		}
+	}
+	if unnamed > 1+kills/20 {
+		t.Errorf("%d records are in quarantine more often than they are named after %d kills", unnamed, kills)
 	}
 	t.Logf("%d files removed, %d ranges named", w.removed, len(named))
 	if left, _ := os.ReadDir(s.path("state/spool/damaged")); len(left) > 0 {
