@@ -4,7 +4,6 @@ import (
 	"errors"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"unsafe"
@@ -197,7 +196,7 @@ func eventsIn(buf []byte) iter.Seq2[*unix.InotifyEvent, string] {
 }
 
 // meaning is what an event says, with its name. It is not ok if the event is about a folder that is not
-// watched any more, or if one of the folder above tells the same.
+// watched any more. That a folder is gone may be told twice, by the one above too: that may be watched only since.
 func (n *inotify) meaning(e *unix.InotifyEvent, name string) (heard raw, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -224,8 +223,6 @@ func (n *inotify) meaning(e *unix.InotifyEvent, name string) (heard raw, ok bool
 		heard.mask = unix.IN_DELETE_SELF
 	case e.Mask&unix.IN_DELETE_SELF != 0:
 		n.drop(e.Wd)
-		_, told := n.wds[filepath.Dir(dir)]
-		return heard, !told
 	case e.Mask&unix.IN_MOVE_SELF != 0: // its path is another now
 		n.drop(e.Wd)
 		_, _ = unix.InotifyRmWatch(n.fd, uint32(e.Wd))

@@ -112,9 +112,9 @@ func TestMeanings(t *testing.T) {
 
 	must(t, os.Remove(path("b")))
 	heard(is(unix.IN_DELETE_SELF, "b"))
-	must(t, n.watch(top, true)) // this one tells of the folders in it
+	must(t, n.watch(top, true)) // this one tells of the folders in it too
 	must(t, os.Remove(path("c")))
-	heard(is(unix.IN_DELETE, "c"))
+	heard(is(unix.IN_DELETE_SELF, "c"), is(unix.IN_DELETE, "c"))
 	must(t, n.watch(path("a"), false))
 	must(t, os.WriteFile(path("a/y"), nil, 0o644))
 	heard()
@@ -158,4 +158,20 @@ func TestOneFolderAtAPath(t *testing.T) {
 	}
 	must(t, n.watch(path("link"), false))
 	watched(0)
+}
+
+// TestGoneIsToldByTheFolderItself: the folder above is watched only after one in it is gone, and before that is read.
+func TestGoneIsToldByTheFolderItself(t *testing.T) {
+	t.Parallel()
+	n, dir := instance(t)
+	gone := filepath.Join(dir, "a")
+	must(t, os.Mkdir(gone, 0o755))
+	must(t, n.watch(gone, true))
+	must(t, os.Remove(gone))
+	must(t, n.watch(dir, true))
+	told := false
+	must(t, n.read(func(e raw) { told = told || e.has(unix.IN_DELETE_SELF) && e.path == gone }))
+	if !told {
+		t.Error("nothing tells that the folder is gone")
+	}
 }
