@@ -321,13 +321,21 @@ func (w *Watcher) refresh(dir string, gone bool) {
 }
 
 // overflow notes that the kernel has dropped events: files are polled until no event was
-// lost for a while.
+// lost for a while. All watches are set anew, since an event that says that one has ended may be
+// among the dropped ones.
 func (w *Watcher) overflow(err error) {
 	defer w.deafen()()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := *w.now.Load()
 	v.lost = time.Now()
+	v.on = maps.Clone(v.on)
+	for n, dir := range v.on { // one that there is stays as it is
+		if !inode.LeadsElsewhere(dir, n) && w.fs.add(dir) != nil {
+			delete(v.on, n)
+		}
+	}
+	_, _ = w.follow(&v) // files are polled for a while, whether the kernel refuses a watch or not
 	v.ill = cmp.Or(v.ill, &illness{"file events were lost, checking all files and polling for a while", "nothing, no record is lost; if this happens again, raise fs.inotify.max_queued_events", err})
 	w.publish(v)
 }

@@ -20,6 +20,7 @@ import (
 	"kusto-agent/tail/internal/inode"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -327,6 +328,21 @@ func TestWhileNobodyHears(t *testing.T) {
 	if !w.Covers(file) || !w.Covers(filepath.Join(app, "a.log")) {
 		t.Error("a file is not covered after the update")
 	}
+}
+
+// TestWatchLostInOverflow: among the events that the kernel dropped was the one that says that a watch has ended.
+func TestWatchLostInOverflow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w, e, over := handing(t, func() {}, dir)
+	over()
+	_, err := unix.InotifyRmWatch(w.fs.busy.fd, uint32(w.fs.busy.wds[dir]))
+	must(t, err)
+	_, err = unix.Read(w.fs.busy.fd, w.fs.busy.buf[:])
+	must(t, err)
+	w.overflow(errOverflow)
+	run(t, w)
+	e.probe(t, dir, dir)
 }
 
 // TestSick: why events do not tell of everything is logged once, and its end once, which only all
