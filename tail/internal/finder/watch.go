@@ -329,13 +329,13 @@ func (w *Watcher) overflow(err error) {
 	defer w.mu.Unlock()
 	v := *w.now.Load()
 	v.lost = time.Now()
+	w.follow(&v) // files are polled for a while, whether the kernel refuses a watch or not
 	v.on = maps.Clone(v.on)
 	for n, dir := range v.on { // one that there is stays as it is
-		if !inode.LeadsElsewhere(dir, n) && w.fs.add(dir) != nil {
+		if w.fs.add(dir) != nil {
 			delete(v.on, n)
 		}
 	}
-	_, _ = w.follow(&v) // files are polled for a while, whether the kernel refuses a watch or not
 	v.ill = cmp.Or(v.ill, &illness{"file events were lost, checking all files and polling for a while", "nothing, no record is lost; if this happens again, raise fs.inotify.max_queued_events", err})
 	w.publish(v)
 }
