@@ -189,11 +189,11 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	defer f.Close()
 	k := d.t.knows(in, st.Node)
 	known = k.is && !k.doubted
-	if c.reader != nil || !c.isComparable() || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+	if c.reader != nil || !c.isComparable() || compare.IsStale(st, c.Info.Birth) || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}
 	if c.isUnread() { // another file with the same header was not written to so lately
-		return st, known, !compare.IsStale(st, c.Info.Birth) && st.Ctime >= c.changed-int64(in.RotateQuiet.D())
+		return st, known, st.Ctime >= c.changed-int64(in.RotateQuiet.D())
 	}
 	sample := compare.Of(f, st, "")
 	facts := c.Compare(sample).Facts

@@ -131,9 +131,17 @@ func (o *Original) Compare(s *Sample) Finding {
 	return f
 }
 
-// IsStale reports whether a file with the status st was last changed before another was made, at birth,
-// so that it has no copy of that. 0: the file system does not tell when.
-func IsStale(st inode.Status, birth int64) bool { return birth > 0 && st.Ctime < birth }
+// IsStale reports whether all that a file with the status st holds was written before another was made, at
+// birth, so that it has no copy of that. A rotation may have renamed it since, which changes its ctime: that
+// counts only where the file system does not tell when files were made. birth is 0 if that of the other is not
+// known.
+func IsStale(st inode.Status, birth int64) bool {
+	written := st.Ctime
+	if st.Birth != 0 { // a copy is made later, and if it took the place of an older file, written later
+		written = max(st.Birth, st.Mtime)
+	}
+	return birth > 0 && written < birth
+}
 
 // End returns up to which offset the original was read: its position, or the end of the last range
 // after that, which package sources reads from the copy when it is needed.

@@ -137,7 +137,7 @@ func TestGone(t *testing.T) {
 		deleted(w)
 		w.o.Position, w.o.Mark = 10, fingerprint.MarkOf([]byte(read[:10]))
 	}, "app.log.1", read, identity.Older, identity.Unlinked, identity.Little)
-	f("changed last before the original was made", func(w *world) { truncated(w); w.o.Info.Birth = now() }, "app.log.1", read, identity.Stale, identity.Truncated, identity.Holds)
+	f("written to last before the original was made", func(w *world) { truncated(w); w.o.Info.Birth = now() }, "app.log.1", read, identity.Stale, identity.Truncated, identity.Holds)
 	f("no hash of it", func(w *world) { truncated(w); w.o.Mark = 0 }, "app.log.1", read, identity.Older, identity.Truncated, identity.Unknown)
 }
 
