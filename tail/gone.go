@@ -3,6 +3,7 @@ package tail
 import (
 	"cmp"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -62,7 +63,7 @@ func (d *discovery) lookAtAbsent(in *input) {
 		p.absent[i].look()
 	}
 	for i := range p.missing {
-		_, p.missing[i].there = in.folders.FindInfo(p.missing[i].info)
+		p.missing[i].there = in.isThere(p.missing[i].info)
 	}
 }
 
@@ -135,8 +136,23 @@ type missing struct {
 	there bool // its file is
 }
 
-// longMissing returns the generations that have had no reader since a scan at least forget_after
-// ago. The time begins again if the folder cannot be examined. The caller holds mu.
+// isThere reports whether a file is at its last path or in the folder of that, or in one to which rotation may
+// have moved it.
+func (in *input) isThere(info record.FileInfo) bool {
+	at := info.Paths()
+	dir, base := filepath.Split(info.Path)
+	for _, near := range in.folders.Near(dir) {
+		at = append(at, filepath.Join(near, base))
+	}
+	_, ok := in.folders.Find(at, inode.Of(info))
+	return ok
+}
+
+// mostMissing is how many generations one scan looks for before it forgets them.
+const mostMissing = 1000
+
+// longMissing returns generations that have had no reader since a scan at least forget_after ago. The time
+// begins again if the folder cannot be examined. The caller holds mu.
 func (d *discovery) longMissing(in *input, w *finder.Walk) (all []missing) {
 	now := time.Now()
 	for k := range in.known.All() {
@@ -146,7 +162,7 @@ func (d *discovery) longMissing(in *input, w *finder.Walk) (all []missing) {
 		if k.missing.IsZero() || w.Unknown(k.info.Info().Path) {
 			k.own().missing = now
 		}
-		if now.Sub(k.missing) >= in.ForgetAfter.D() {
+		if now.Sub(k.missing) >= in.ForgetAfter.D() && len(all) < mostMissing {
 			all = append(all, missing{k: k, info: k.info.Info()})
 		}
 	}
