@@ -153,19 +153,22 @@ const enoughAlike = 64 << 10
 // equal, or its name matches, of which less is asked where k was truncated just now. Differs: the sizes
 // show that it is none. Little: that proves nothing, because fewer bytes are equal, or because nobody saw
 // the file of k come to its end and the name of p is another one, other files begin like k too, the content
-// of p is of later than k, or may be of a later generation. Unknown: k has to be read on first.
+// of p is of later than k or of before, or may be of a later generation. Unknown: k has to be read on first.
 func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
 	is := k.info.Info()
 	ofStem := compare.IsOfStem(p.path, is)
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
+	earlier := p.st.Mtime < k.node().Birth // compressing keeps that time: it has what was written before k was made
 	switch {
-	case (unseen || fate == identity.Untouched) && !ofStem, unseen && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
+	case (unseen || fate == identity.Untouched) && !ofStem, (unseen || earlier) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
 		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
 	case enough:
 		return identity.Holds
+	case earlier:
+		return identity.Little
 	case is.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
 	case compare.IsNameOf(p.path, is), time.Since(k.truncated) < compare.FreshCopy && ofStem:
