@@ -150,6 +150,7 @@ func newAlike(t *testing.T, seed uint64) *alike {
 	if m.forgets = seed%5 == 0; m.forgets {
 		in.ForgetAfter = units.Duration(20 * time.Millisecond)
 	}
+	m.before()
 	m.start()
 	for _, f := range []string{"a.log", "b.log", "c.log"} {
 		m.begin(m.home + f)

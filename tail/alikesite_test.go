@@ -34,6 +34,7 @@ type site struct {
 	chain    map[string][]string // suffixes of what was rotated, by file, the youngest first
 	lies     map[string][]string // lines of what was rotated, by path
 	loose    map[string]bool     // lines of what was compressed
+	aged     bool                // files were rotated before the agent ran
 
 	rotatedAt time.Time
 }
@@ -74,6 +75,29 @@ func (m *alike) kindOf(seed uint64) {
 	}
 	m.site.kind = []string{"flat", "links", "folders", "logrotate"}[seed/8%4]
 	m.cuts = seed%3 == 0
+}
+
+// before makes files that were rotated before the agent ran for the first time, to names that no pattern
+// matches. Nothing of them is ever stored.
+func (m *alike) before() {
+	if m.site.kind == "" || m.seen {
+		return
+	}
+	for _, name := range []string{"a.log", "b.log", "c.log"} {
+		f := m.home + name
+		for n := range m.r.IntN(4) {
+			lines := append(m.banner(), m.own()...)
+			m.aged = true
+			m.do("partial", f, text(lines))
+			to := fmt.Sprintf("%s-%d", f, n)
+			if m.site.kind == "logrotate" {
+				to = m.shift(f)
+				m.lays(to, lines)
+			}
+			m.do("mv", f, to)
+		}
+	}
+	m.do("tick") // else the time does not tell what was written before the agent ran
 }
 
 // more is a step that only a site knows.
@@ -500,6 +524,10 @@ func (m *alike) compressed(f string, n int) {
 		m.loose[l] = true // on a busy machine a little that is compressed at once comes twice now and then, and no line says so
 	}
 	m.packed = true
+	if m.aged { // by its time alone a file that was made before the agent ran is told from a later one
+		m.do("keep-time-gzip", from)
+		return
+	}
 	m.do("gzip", from)
 }
 
