@@ -150,10 +150,18 @@ func newAlike(t *testing.T, seed uint64) *alike {
 	if m.forgets = seed%5 == 0; m.forgets {
 		in.ForgetAfter = units.Duration(20 * time.Millisecond)
 	}
+	if m.ends {
+		in.StartAt = "end"
+	}
 	m.before()
 	m.start()
-	for _, f := range []string{"a.log", "b.log", "c.log"} {
-		m.begin(m.home + f)
+	m.look() // what is made from here on is not of before the first start
+	for _, name := range []string{"a.log", "b.log", "c.log"} {
+		if f := m.home + name; m.files[f] == nil {
+			m.begin(f)
+		} else {
+			m.write(f, m.own())
+		}
 	}
 	return m
 }
@@ -510,6 +518,10 @@ func (m *alike) finish() {
 	}
 	for l, n := range stored {
 		switch {
+		case m.owed[l]+m.may[l] == 0 && m.past[l]:
+			if !named[l] || !m.ends {
+				m.t.Errorf("of before the first start: %.60q, in %s", l, m.paths(l))
+			}
 		case m.owed[l]+m.may[l] == 0:
 			m.t.Errorf("never written: %.60q", l)
 		case n > m.owed[l]+m.may[l] && m.exact[l] && !m.again[l] && !m.forgets:

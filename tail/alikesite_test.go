@@ -23,6 +23,7 @@ type site struct {
 	target string          // links: the folder that the home leads to
 	wide   bool            // folders: a folder that was renamed is matched too
 	cuts   bool            // the power is cut now and then
+	ends   bool            // start_at: end
 	padded map[string]bool // files that had zeros since a cut: not all that lies in them is known
 	odd    map[string]int  // of files, since the agent was stopped: 1: they were renamed, 2: something else happened to them
 
@@ -34,14 +35,15 @@ type site struct {
 	chain    map[string][]string // suffixes of what was rotated, by file, the youngest first
 	lies     map[string][]string // lines of what was rotated, by path
 	loose    map[string]bool     // lines of what was compressed
-	aged     bool                // files were rotated before the agent ran
+	past     map[string]bool     // lines of before the agent ran
+	aged     bool                // there are files of before that
 
 	rotatedAt time.Time
 }
 
 // settle chooses a site by its seed and makes its folders. It returns its patterns.
 func (m *alike) settle(seed uint64) []string {
-	m.loose, m.padded = make(map[string]bool), make(map[string]bool)
+	m.loose, m.padded, m.past = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	m.lies, m.chain, m.odd = make(map[string][]string), make(map[string][]string), make(map[string]int)
 	m.kindOf(seed)
 	switch m.site.kind {
@@ -74,27 +76,42 @@ func (m *alike) kindOf(seed uint64) {
 		return
 	}
 	m.site.kind = []string{"flat", "links", "folders", "logrotate"}[seed/8%4]
-	m.cuts = seed%3 == 0
+	m.cuts, m.ends = seed%3 == 0, seed%6 == 1
 }
 
-// before makes files that were rotated before the agent ran for the first time, to names that no pattern
-// matches. Nothing of them is ever stored.
+// before makes files that are there before the agent runs for the first time: some that were rotated, to names
+// that no pattern matches unless the input starts at the end of files, and then others that are written to.
+// Nothing of them is ever stored, but for what is in a copy that the log names.
 func (m *alike) before() {
-	if m.site.kind == "" || m.seen {
+	if m.site.kind == "" || m.seen && !m.ends {
 		return
+	}
+	lay := func(f string) (lines []string) {
+		lines = append(m.banner(), m.own()...)
+		for _, l := range lines {
+			m.past[l] = true
+		}
+		m.aged = true
+		m.holds(f, lines)
+		m.do("partial", f, text(lines))
+		return lines
 	}
 	for _, name := range []string{"a.log", "b.log", "c.log"} {
 		f := m.home + name
 		for n := range m.r.IntN(4) {
-			lines := append(m.banner(), m.own()...)
-			m.aged = true
-			m.do("partial", f, text(lines))
-			to := fmt.Sprintf("%s-%d", f, n)
-			if m.site.kind == "logrotate" {
+			lines, to := lay(f), fmt.Sprintf("%s-%d", f, n)
+			switch {
+			case m.site.kind == "logrotate":
 				to = m.shift(f)
-				m.lays(to, lines)
+			case m.ends && n > 0:
+				to = fmt.Sprintf("%s.%d", f, n)
+				m.isRotated(to)
 			}
+			m.lays(to, lines)
 			m.do("mv", f, to)
+		}
+		if m.ends && m.r.IntN(2) == 0 {
+			m.files[f] = lay(f)
 		}
 	}
 	m.do("tick") // else the time does not tell what was written before the agent ran
