@@ -236,7 +236,7 @@ func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
 		return true
 	}
 	return slices.ContainsFunc(like.alike, func(c *candidate) bool {
-		return c.Compare(s).Facts.Content.Agrees() && (s.Size <= c.End() || c.GoesOnAs(s)) || c.MayBeCut(s) || c.IsCopiedAs(s)
+		return c.Compare(s).Facts.Content.Agrees() && (s.Size <= c.End() || c.GoesOnAs(s)) || c.IsCopiedAs(s)
 	})
 }
 

@@ -112,20 +112,6 @@ func (o *Original) inPlace() bool {
 	return st.Node == inode.Of(o.Info) && o.Fits(f, st.Size)
 }
 
-// MayBeCut reports whether a file may be a copy of the original that was made before a truncation
-// in an earlier run. One that was created at or after the last write to the original is none.
-func (o *Original) MayBeCut(s *Sample) bool {
-	if o.Find == nil || o.Latest || o.Reader != nil || s.Size >= o.End() || !IsNameOf(s.File.Name(), o.Info) {
-		return false
-	}
-	path, ok := o.Find(o.Info)
-	if !ok {
-		return false
-	}
-	st, err := inode.At(path)
-	return err == nil && s.Born() < st.Mtime
-}
-
 // IsCopiedAs reports whether a file holds what was read of an original that was let go and has another name,
 // and no more.
 func (o *Original) IsCopiedAs(s *Sample) bool {
