@@ -12,6 +12,7 @@ import (
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
 	"kusto-agent/tail/internal/fingerprint"
+	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/rotation"
 	"kusto-agent/tail/internal/sources"
@@ -228,7 +229,8 @@ func (d *discovery) isOfAnother(in *input, path string) bool {
 	return slices.ContainsFunc(d.t.inputs(), func(o *input) bool { return o != in && o.Spec.Matches(path) })
 }
 
-// wasRead reports whether all that the file s holds was read from other files, as far as can be told.
+// wasRead reports whether all that the file s holds was read from other files, as far as can be told: all of it was
+// compared, and it was not made after the file that it may be a copy of was truncated.
 func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
 	like := likenesses{in: in, of: s}
 	d.t.on(&like)
@@ -236,7 +238,9 @@ func (d *discovery) wasRead(in *input, s *compare.Sample) bool {
 		return true
 	}
 	return slices.ContainsFunc(like.alike, func(c *candidate) bool {
-		return c.Compare(s).Facts.Content.Agrees() && (s.Size <= c.End() || c.GoesOnAs(s)) || c.IsCopiedAs(s)
+		f := c.Compare(s).Facts
+		isOf := f.Content.Agrees() && f.Content != identity.Part && (f.Fate != identity.Truncated || f.Node != identity.Younger)
+		return isOf && (s.Size <= c.End() || c.GoesOnAs(s)) || c.IsCopiedAs(s)
 	})
 }
 
