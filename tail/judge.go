@@ -41,7 +41,7 @@ func (t *Tailer) judge(p *packed) (x resemblance) {
 			open = true
 		case f.Content == identity.Unknown:
 			return resemblance{is: identity.Undecided}
-		case v != identity.Own && (x.of == nil || o.position > x.of.position):
+		case v != identity.Own && (x.of == nil || o.position > x.of.position || o.position == x.of.position && v > x.is): // rather of one that is gone
 			x = resemblance{v, o, at}
 		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)) && (like == nil || o.position > like.position):
 			like = o
