@@ -36,6 +36,9 @@ func (t *Tailer) judge(p *packed) (x resemblance) {
 		was := o.original()
 		f, at := o.comparePacked(p, &was)
 		v := identity.Judge(f)
+		if v == identity.Continuation && !o.truncated.IsZero() && p.facts.Size == o.position && slices.Contains(p.in.lost, o) {
+			v, at = identity.Copy, compare.Place{Offset: o.position, Mark: o.mark} // one that has more is still looked for
+		}
 		switch {
 		case f.Content == identity.Unknown && o.reader != nil && !o.reader.atEnd:
 			open = true
