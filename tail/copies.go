@@ -197,6 +197,9 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	}
 	sample := compare.Of(f, st, "")
 	facts := c.Compare(sample).Facts
+	if facts.Content == identity.Prefix && st.Size == c.Position {
+		facts.Content = identity.Holds
+	}
 	is = identity.Judge(facts) == identity.Continuation
 	if isOf := facts.Content == identity.Holds || facts.Content == identity.Little; !is && isOf && c.Left.Unseen && sample.Born() <= c.Left.At {
 		// Perhaps another with the same header, or the clock does not tell what came first: it is read from its start.

@@ -91,7 +91,7 @@ func FateOf(isRead bool, left Departure, truncated time.Time) identity.Fate {
 		return identity.Untouched
 	case left.There:
 		return identity.Renamed
-	case !truncated.IsZero():
+	case !truncated.IsZero(), left.Unseen:
 		return identity.Truncated
 	case left.At > 0:
 		return identity.Unlinked

@@ -102,7 +102,7 @@ func TestGone(t *testing.T) {
 		_ = os.Remove(w.path)
 		w.o.Left = Departure{At: now(), Deleted: true}
 	}
-	f("a copy of a truncated file", truncated, "app.log.1", read, identity.Older, identity.Truncated, identity.Holds)
+	f("a copy of a truncated file", truncated, "app.log.1", read, identity.Older, identity.Truncated, identity.Prefix)
 	f("a copy with more than was read", truncated, "app.log.1", read+"four\n", identity.Older, identity.Truncated, identity.Holds)
 	f("another of equal length", truncated, "app.log.1", read[:len(read)-2]+"x\n", identity.Older, identity.Truncated, identity.Differs)
 	f("a copy from before the last read, and nothing that proves it", truncated, "app.log.1", banner+"one\n", identity.Older, identity.Truncated, identity.Unknown)
@@ -121,7 +121,7 @@ func TestGone(t *testing.T) {
 		truncated(w)
 		w.o.Late = []byte(read)
 	}, "app.log.1", banner+"one\n", identity.Older, identity.Truncated, identity.Prefix)
-	f("made after the truncation", func(w *world) { truncated(w); w.o.Left.At = 1 }, "app.log.1", read, identity.Younger, identity.Truncated, identity.Holds)
+	f("made after the truncation", func(w *world) { truncated(w); w.o.Left.At = 1 }, "app.log.1", read, identity.Younger, identity.Truncated, identity.Prefix)
 	f("the name of another, of a deleted file", deleted, "other.log", read, identity.Older, identity.Unlinked, identity.Little)
 	f("saved anew in place of a deleted file", deleted, "app.log.new", read+"four\n", identity.Older, identity.Unlinked, identity.Holds)
 	f("renamed to where no pattern matches", func(w *world) { w.o.Left = Departure{There: true} }, "app.log.1", read, identity.Older, identity.Renamed, identity.Differs)
@@ -132,12 +132,12 @@ func TestGone(t *testing.T) {
 		_ = os.Rename(w.path, w.path+".0")
 		_ = os.WriteFile(w.path+".0", []byte(banner), 0o600)
 		_ = os.Chtimes(w.path+".0", time.Unix(0, now()), time.Unix(0, now()))
-	}, "app.log.1", read, identity.Younger, identity.Truncated, identity.Holds)
+	}, "app.log.1", read, identity.Younger, identity.Truncated, identity.Prefix)
 	f("a short file that was read", func(w *world) {
 		deleted(w)
 		w.o.Position, w.o.Mark = 10, fingerprint.MarkOf([]byte(read[:10]))
 	}, "app.log.1", read, identity.Older, identity.Unlinked, identity.Little)
-	f("written to last before the original was made", func(w *world) { truncated(w); w.o.Info.Birth = now() }, "app.log.1", read, identity.Stale, identity.Truncated, identity.Holds)
+	f("written to last before the original was made", func(w *world) { truncated(w); w.o.Info.Birth = now() }, "app.log.1", read, identity.Stale, identity.Truncated, identity.Prefix)
 	f("no hash of it", func(w *world) { truncated(w); w.o.Mark = 0 }, "app.log.1", read, identity.Older, identity.Truncated, identity.Unknown)
 }
 

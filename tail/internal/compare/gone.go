@@ -55,6 +55,8 @@ func (o *Original) compareGone(s *Sample) Finding {
 		f.Facts.Content = identity.Little // a copy is named after its original; this may only begin alike
 	case f.Facts.Fate == identity.Unlinked && !named:
 		f.Facts.Content = identity.Little
+	case f.Facts.Fate == identity.Truncated && f.Facts.Content == identity.Holds && s.Size == o.Position && o.Mark != 0:
+		f.Facts.Content, f.UpTo = identity.Prefix, Place{o.Position, o.Mark} // another copy may have more
 	}
 	return f
 }
