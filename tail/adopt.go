@@ -80,6 +80,9 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	d.t.mu.Lock()
 	defer d.t.mu.Unlock()
 	d.t.noteIntact(m)
+	if first == "" {
+		info.Seen = d.t.seenBy(uint32(d.t.scans.no))
+	}
 	if !d.admit(in, s, info, m) {
 		return
 	}
@@ -89,6 +92,7 @@ func (d *discovery) adoptOpen(in *input, path string, f *os.File, st inode.Statu
 	if r.life.IsOutside() { // it is found again by that, and not by a name that no pattern matches
 		r.Info.Path = m.of.Info.Path
 		r.Info.Real = finder.Elsewhere(real, r.Info.Path)
+		r.Info.Seen = m.of.Info.Seen
 	}
 	d.carryOut(r, s, m)
 	d.t.fds.open.Add(1)

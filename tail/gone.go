@@ -115,6 +115,14 @@ func (t *Tailer) beganScan(scan uint32) time.Time {
 	return time.Time{}
 }
 
+// seenBy is beganScan for a file that the scan has found, as record.FileInfo.Seen. The caller holds mu.
+func (t *Tailer) seenBy(scan uint32) int64 {
+	if began := t.beganScan(scan); !began.IsZero() {
+		return began.UnixNano()
+	}
+	return 0
+}
+
 // rotatedAway counts and logs that the file of r is gone from its path, and notes it for
 // findRotated. The caller holds mu.
 func (t *Tailer) rotatedAway(r *reader) {

@@ -42,8 +42,11 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 		Path: p.path, First: cmp.Or(p.first, p.path), Dev: p.st.Dev, Inode: p.st.Ino, Birth: p.st.Birth, Handle: p.handle,
 		Size: x.Size, Head: r.z.head, Packed: r.z.file,
 	}
+	if p.matched {
+		r.Info.Seen = t.seenBy(uint32(p.scan))
+	}
 	if r.life.IsOutside() { // it is found again by the name that a pattern matches
-		r.Info.Path = k.info.Info().Path
+		r.Info.Path, r.Info.Seen = k.info.Info().Path, k.info.Info().Seen
 	}
 	r.Info.Real = finder.Elsewhere(p.real, r.Info.Path)
 	hasRest := is == identity.Own && p.mayHoldRest(k)

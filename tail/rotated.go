@@ -25,7 +25,7 @@ import (
 // rotated is a file that is gone from its path.
 type rotated struct {
 	info  record.FileInfo
-	since time.Time // it was at its path at that time; zero: nobody knows
+	since time.Time // it was at its path at that time; zero: only the journal knows when it was
 	looks int       // that were taken beside it
 	next  bool      // another file is at its path, or was
 	open  bool      // a reader has it
@@ -126,8 +126,11 @@ func (d *discovery) findSiblings(in *input, w *sources.Look, was rotated, path s
 	if isLink := inode.IsLink(was.info.Path); path != "" && isLink && (was.info.Real == "" || was.info.Real == path) { // it was not renamed
 		gone.Name, gone.Replaced, gone.Kept = gone.Now, false, finder.Leads(was.info.Path) != path
 	}
-	if !was.since.IsZero() {
+	switch seen := was.info.Seen; {
+	case !was.since.IsZero():
 		gone.Seen = was.since.UnixNano()
+	case was.info.Birth != 0 && seen < time.Now().UnixNano(): // else the clock was set back since
+		gone.Seen = seen
 	}
 	gone.Lacks = d.lacks(in, was.info, dir, gone.Replaced)
 	var found []sibling

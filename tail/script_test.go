@@ -313,8 +313,15 @@ var commands = map[string]func(s *script, a []string) error{
 		}
 		return os.Chtimes(s.path(a[0]), at, at)
 	},
-	"tick": func(s *script, a []string) error { // waits until the clock of the file system, which may be behind, has passed this moment
-		for now := time.Now().UnixNano(); ; time.Sleep(time.Millisecond / 2) {
+	"tick": func(s *script, a []string) error { // [DURATION]: waits until the clock of the file system, which may be behind, has passed this moment, by so much
+		var by time.Duration
+		if len(a) > 0 {
+			var err error
+			if by, err = time.ParseDuration(a[0]); err != nil {
+				return err
+			}
+		}
+		for now := time.Now().Add(by).UnixNano(); ; time.Sleep(time.Millisecond / 2) {
 			f, err := os.CreateTemp(s.aside(), "")
 			if err != nil {
 				return err

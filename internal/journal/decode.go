@@ -139,6 +139,9 @@ func readInfo(r *wire.Reader) record.Facts {
 	if len(r.B) > 0 {
 		i.Lost, i.Told = r.Int(), r.Bool()
 	}
+	if len(r.B) > 0 {
+		i.Seen = r.Int()
+	}
 	return i.Facts()
 }
 

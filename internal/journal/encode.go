@@ -91,7 +91,7 @@ func writeInfo(w *wire.Writer, i record.FileInfo) {
 	w.String(i.Encoding)
 	w.Bool(i.Done)
 	w.Int(i.Old)
-	told := i.Lost != 0 || i.Told
+	told := i.Lost != 0 || i.Told || i.Seen != 0
 	later := i.Dated != 0 || i.Doubted != 0 || told
 	if i.Packed != (record.Packed{}) || i.Real != "" || later {
 		w.Int(i.Packed.Size)
@@ -110,5 +110,8 @@ func writeInfo(w *wire.Writer, i record.FileInfo) {
 	if told {
 		w.Int(i.Lost)
 		w.Bool(i.Told)
+	}
+	if i.Seen != 0 {
+		w.Int(i.Seen)
 	}
 }

@@ -157,7 +157,7 @@ func TestEverythingIsRememberedAcrossRuns(t *testing.T) {
 	}
 	f, g := file1(1), record.File{Input: "other", ID: 9, Generation: 3}
 	info := record.FileInfo{Path: "/a", First: "/b", Dev: 1, Inode: 2, Birth: -3, Handle: "\x01\x02", Size: 5,
-		Head: record.Head{Len: 4, Sum: 99}, Encoding: "utf-16le", Done: true, Old: 3, Packed: record.Packed{Size: 7, Mtime: -8, Cut: true}, Real: "/c/d", Dated: 10, Doubted: 11, Lost: 12, Told: true}
+		Head: record.Head{Len: 4, Sum: 99}, Encoding: "utf-16le", Done: true, Old: 3, Packed: record.Packed{Size: 7, Mtime: -8, Cut: true}, Real: "/c/d", Dated: 10, Doubted: 11, Lost: 12, Told: true, Seen: 13}
 	known, err := j.InputSeen("app")
 	if must(t, err); known {
 		t.Error("a new input was known")

@@ -15,6 +15,7 @@ const (
 	hasRare               // Encoding, Old, Real, Dated, Doubted, Lost or Packed is not zero
 	isCut                 // Packed.Cut is set
 	isTold                // Told is set
+	hasSeen               // Seen is not zero
 )
 
 // rare are the members of an info that those of most files do not have.
@@ -33,7 +34,7 @@ func (i FileInfo) Facts() Facts {
 		}
 		return 0
 	}
-	flags := flag(i.Done, isDone) | flag(i.First != i.Path, hasFirst) | flag(i.Handle != "", hasHandle) | flag(i.Packed.Cut, isCut) | flag(i.Told, isTold)
+	flags := flag(i.Done, isDone) | flag(i.First != i.Path, hasFirst) | flag(i.Handle != "", hasHandle) | flag(i.Packed.Cut, isCut) | flag(i.Told, isTold) | flag(i.Seen != 0, hasSeen)
 	if i.rare() != (FileInfo{}) {
 		flags |= hasRare
 	}
@@ -52,6 +53,9 @@ func (i FileInfo) Facts() Facts {
 	}
 	if flags&hasHandle != 0 {
 		text(i.Handle)
+	}
+	if flags&hasSeen != 0 {
+		b = binary.AppendVarint(b, i.Seen)
 	}
 	if flags&hasRare != 0 {
 		text(i.Encoding)
@@ -82,6 +86,9 @@ func (f Facts) Info() (i FileInfo) {
 	}
 	if flags&hasHandle != 0 {
 		i.Handle = f.text()
+	}
+	if flags&hasSeen != 0 {
+		i.Seen = f.int()
 	}
 	if flags&hasRare != 0 {
 		i.Encoding, i.Real = f.text(), f.text()

@@ -17,7 +17,7 @@ func TestFacts(t *testing.T) {
 			Handle: text.Draw(t, "handle"), Size: number.Draw(t, "size"),
 			Head:     Head{Len: rapid.IntRange(0, 1<<20).Draw(t, "len"), Sum: uint64(number.Draw(t, "sum"))},
 			Encoding: text.Draw(t, "encoding"), Done: rapid.Bool().Draw(t, "done"), Old: number.Draw(t, "old"),
-			Real: text.Draw(t, "real"), Dated: number.Draw(t, "dated"), Doubted: number.Draw(t, "doubted"), Lost: number.Draw(t, "lost"), Told: rapid.Bool().Draw(t, "told"),
+			Real: text.Draw(t, "real"), Dated: number.Draw(t, "dated"), Doubted: number.Draw(t, "doubted"), Lost: number.Draw(t, "lost"), Told: rapid.Bool().Draw(t, "told"), Seen: number.Draw(t, "seen"),
 			Packed: Packed{Size: number.Draw(t, "packed"), Mtime: number.Draw(t, "mtime"), Cut: rapid.Bool().Draw(t, "cut")},
 		}
 		if rapid.Bool().Draw(t, "one path") {

@@ -368,6 +368,10 @@ type FileInfo struct {
 	Lost int64
 	Told bool // that it is gone, and what is lost of it if that is known, was told
 
+	// Seen is when a scan began that has found it at its path, in ns since 1970: what was rotated after it is
+	// younger than that. It is one of the last, not the very last; 0: it is not known.
+	Seen int64
+
 	// Of a compressed file. Size, like every offset in it, counts what is inside.
 	Packed Packed
 }
