@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"kusto-agent/internal/compressed"
 )
@@ -66,7 +67,7 @@ const (
 	OtherName Verdict = iota // rotation gives no such name
 	Left                     // it is Elsewhere
 	Met                      // it is Known
-	Older                    // it was made no later than the file that is gone, or before that was seen last
+	Older                    // it was made no later than the file that is gone or before that was seen last, or has an earlier date
 	Copied                   // all that it holds was read
 	Compare                  // it is for another call, when it was compared with what was read
 	Take                     // it is read
@@ -77,7 +78,7 @@ var verdictWords = [...]struct{ of, is string }{
 	{"has a name that rotation does not give", "left alone"},
 	{"is left out by `exclude`, or another input reads it", "left alone"},
 	{"is known, or being read", "left alone"},
-	{"was made no later than the file that is gone, or before that was seen last", "left alone"},
+	{"was made no later than the file that is gone or before that was seen last, or is compressed and has an earlier date in its name", "left alone"},
 	{"holds only what was read from other files", "left alone"},
 	{"was not compared yet", "compared, and judged again"},
 	{"else", "read under its new name"},
@@ -106,6 +107,8 @@ func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
 		return Met
 	case b.Born == 0 && (g.Written == 0 || b.Written <= g.Written || b.Written < g.Seen-clockLag):
 		return Older
+	case compressed.IsNamed(b.Name) && g.isDatedAfter(b.Name):
+		return Older
 	case b.Born != 0 && (made <= g.Born || g.Seen > 0 && b.Born < g.Seen-clockLag):
 		return Older
 	case b.Held == Read:
@@ -114,6 +117,40 @@ func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
 		return Compare
 	}
 	return Take
+}
+
+// isDatedAfter reports whether the name of the gone file has a later date than that of another of its form, which
+// was rotated before it then. Of two that are compressed those within an hour are not told apart: the clock by
+// which they are named may be set back by that. Who compresses files at once has compressed the gone one first.
+func (g Gone) isDatedAfter(name string) bool {
+	of, known := dateOf(name)
+	own, is := dateOf(g.Now)
+	if !known || !is {
+		return false
+	}
+	if compressed.IsNamed(g.Now) {
+		of = of.Add(time.Hour)
+	}
+	return of.Before(own)
+}
+
+// calendar is a date with the year first, and perhaps a time of day.
+var calendar = regexp.MustCompile(`(?:19|20)[0-9]{2}[-._]?(?:0[1-9]|1[0-2])[-._]?[0-3][0-9](?:[-._T]?[0-2][0-9][-._:]?[0-5][0-9](?:[-._:]?[0-5][0-9])?(?:[^0-9]|$))?`)
+
+// dateOf returns the last date in a name.
+func dateOf(name string) (at time.Time, ok bool) {
+	all := calendar.FindAllString(compressed.Bare(name), -1)
+	if len(all) == 0 {
+		return at, false
+	}
+	digits := strings.Map(func(c rune) rune {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		return c
+	}, all[len(all)-1])
+	at, err := time.Parse("20060102150405"[:len(digits)], digits)
+	return at, err == nil
 }
 
 // Names returns a function that reports whether rotation may have given a file this name.

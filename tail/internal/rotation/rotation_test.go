@@ -74,6 +74,21 @@ func TestJudge(t *testing.T) {
 	f(Older, func(g *Gone, b *Beside) { b.Name, b.Written = "a.log.1.gz", 100*second })
 	f(Take, func(g *Gone, b *Beside) { b.Name, b.Written = "a.log.1.gz", 101*second })
 	f(Take, func(g *Gone, b *Beside) { b.Written = 50 * second }) // a plain one may be given any time
+	dated := func(now, name string) func(*Gone, *Beside) {
+		return func(g *Gone, b *Beside) { g.Now, b.Name = now, name; is = g.Names() }
+	}
+	f(Older, dated("a.log.20261129-120000", "a.log.20261129-115959.gz"))
+	f(Take, dated("a.log.20261129-120000", "a.log.20261129-120001.gz"))
+	f(Take, dated("a.log.20261129-120000", "a.log.20261129-115959")) // when a plain one was made is known
+	f(Older, dated("a.log.20261129-120000.gz", "a.log.20261129-105959.gz"))
+	f(Take, dated("a.log.20261129-120000.gz", "a.log.20261129-110001.gz"))
+	f(Older, dated("a-2026-11-29T12-00-00.000.log", "a-2026-11-29T11-00-00.000.log.gz"))
+	f(Older, dated("a.log-20261129-1795900000", "a.log-20261128-1795900001.gz"))
+	f(Take, dated("a.log-20261129-1795900000", "a.log-20261129-1795800000.gz")) // no time of day
+	f(Take, dated("a.log-29112026", "a.log-28112026.gz"))
+	f(Take, dated("a.log-20261329", "a.log-20261128.gz"))
+	f(Take, dated("a.log.2", "a.log.1.gz"))
+	is = g.Names()
 	f(Met, func(_ *Gone, b *Beside) { b.Known, b.Born = true, 0 })
 	f(Left, func(_ *Gone, b *Beside) { b.Elsewhere, b.Known = true, true })
 	f(OtherName, func(_ *Gone, b *Beside) { b.Name, b.Elsewhere = "a.log.bak", true })
