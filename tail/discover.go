@@ -249,7 +249,8 @@ func (d *discovery) meet(in *input, path, first string) {
 		d.t.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(m.rival.Name))
 		return
 	}
-	if old := in.IgnoreOlder.D(); old > 0 && !m.begun && time.Since(time.Unix(0, st.Mtime)) > old {
+	// What start_at: end passes over has to be known when it is written to, however old it was.
+	if old := in.IgnoreOlder.D(); old > 0 && !m.begun && !in.passesOld() && time.Since(time.Unix(0, st.Mtime)) > old {
 		return
 	}
 	if first != "" || !d.readyCopiedUp(in, path, st.Node) { // not if overlayfs has given an open file another inode
