@@ -46,7 +46,7 @@ func (t *Tailer) judge(p *packed) (x resemblance) {
 			return resemblance{is: identity.Undecided}
 		case v != identity.Own && (x.of == nil || o.position > x.of.position || o.position == x.of.position && v > x.is): // rather of one that is gone
 			x = resemblance{v, o, at}
-		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)) && (like == nil || o.position > like.position):
+		case v == identity.Own && (f.Content.Agrees() || was.GoesOnAfter(p.facts)) && p.isRatherOf(o, like):
 			like = o
 		}
 	}
@@ -89,6 +89,18 @@ func (p *packed) mayHoldRest(k *generation) bool {
 	was := k.original()
 	content, _ := was.IsIn(p.facts)
 	return content == identity.Holds && compare.IsOfStem(p.path, k.info.Info())
+}
+
+// isRatherOf reports whether a compressed file that begins like k and like was is rather of k: of several logs with the
+// same header, of the one that it may have the rest of, else of the one of which most was read. The caller holds mu.
+func (p *packed) isRatherOf(k, was *generation) bool {
+	if was == nil {
+		return true
+	}
+	if has := p.mayHoldRest(k); has != p.mayHoldRest(was) {
+		return has
+	}
+	return k.position > was.position
 }
 
 // isAwaited reports whether a plain file of which nothing was read yet may have, by its name, the
