@@ -165,7 +165,7 @@ func (d *discovery) copiesOfGone(in *input, w *sources.Look, c *candidate) (all 
 
 // isIn reports whether an open file begins with all that is known of a generation that can be compared.
 func (c *candidate) isIn(f *os.File, st inode.Status) bool {
-	return !compare.IsStale(st, c.Info.Birth) && st.Size >= c.Position && fingerprint.BeginsAs(f, c.Info.Head) && c.Fits(f, st.Size)
+	return !c.IsOlder(st) && st.Size >= c.Position && fingerprint.BeginsAs(f, c.Info.Head) && c.Fits(f, st.Size)
 }
 
 // isComparable reports whether a file can be compared with what is known of a generation.
@@ -189,7 +189,7 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	defer f.Close()
 	k := d.t.knows(in, st.Node)
 	known = k.is && !k.doubted
-	if c.reader != nil || !c.isComparable() || compare.IsStale(st, c.Info.Birth) || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
+	if c.reader != nil || !c.isComparable() || c.IsOlder(st) || st.Size < c.Position || !fingerprint.BeginsAs(f, c.Info.Head) {
 		return st, known, false
 	}
 	if c.isUnread() { // another file with the same header was not written to so lately

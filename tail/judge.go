@@ -74,7 +74,7 @@ func (k *generation) comparePacked(p *packed, was *compare.Original) (f identity
 		f.Node = identity.Younger // compressing keeps the time at which its content was written
 	}
 	if f.Content, upTo = was.IsIn(p.facts); f.Content == identity.Holds {
-		f.Content = k.evidence(p, f.Fate)
+		f.Content = k.evidence(p, f.Fate, !p.matched && was.IsOlder(p.st))
 	}
 	return f, upTo
 }
@@ -88,7 +88,7 @@ func (p *packed) mayHoldRest(k *generation) bool {
 	}
 	was := k.original()
 	content, _ := was.IsIn(p.facts)
-	return content == identity.Holds && compare.IsOfStem(p.path, k.info.Info())
+	return !was.IsOlder(p.st) && content == identity.Holds && compare.IsOfStem(p.path, k.info.Info())
 }
 
 // isRatherOf reports whether a compressed file that begins like k and like was is rather of k: of several logs with the
@@ -168,12 +168,12 @@ const enoughAlike = 64 << 10
 // equal, or its name matches, of which less is asked where k was truncated just now. Differs: the sizes
 // show that it is none. Little: that proves nothing, because fewer bytes are equal, or because nobody saw
 // the file of k come to its end and the name of p is another one, other files begin like k too, the content
-// of p is of later than k or of before, or may be of a later generation. Unknown: k has to be read on first.
-func (k *generation) evidence(p *packed, fate identity.Fate) identity.Content {
+// of p is of later than k or of before (older: by when p was made), or may be of a later generation. Unknown: k has to be read on first.
+func (k *generation) evidence(p *packed, fate identity.Fate, older bool) identity.Content {
 	is := k.info.Info()
 	ofStem := compare.IsOfStem(p.path, is)
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
-	earlier := p.st.Mtime < k.node().Birth // compressing keeps that time: it has what was written before k was made
+	earlier := older || p.st.Mtime < k.node().Birth // compressing keeps that time: it has what was written before k was made
 	switch {
 	case (unseen || fate == identity.Untouched) && !ofStem, (unseen || earlier) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
 		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
