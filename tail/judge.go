@@ -168,15 +168,17 @@ const enoughAlike = 64 << 10
 // equal, or its name matches, of which less is asked where k was truncated just now. Differs: the sizes
 // show that it is none. Little: that proves nothing, because fewer bytes are equal, or because nobody saw
 // the file of k come to its end and the name of p is another one, other files begin like k too, the content
-// of p is of later than k or of before (older: by when p was made), or may be of a later generation. Unknown: k has to be read on first.
+// of p is of later than k or of before (older: by when p was made), or may be of a later generation, or k is a
+// compressed file too, and holds less. Unknown: k has to be read on first.
 func (k *generation) evidence(p *packed, fate identity.Fate, older bool) identity.Content {
 	is := k.info.Info()
 	ofStem := compare.IsOfStem(p.path, is)
 	enough, unseen := k.mark != 0 && k.position >= identity.Enough, fate == identity.Past || k.left.Unseen
 	earlier := older || p.st.Mtime < k.node().Birth // compressing keeps that time: it has what was written before k was made
+	less := k.reader != nil && k.reader.z != nil && !k.reader.z.file.Cut && is.Size < p.facts.Size
 	switch {
-	case (unseen || fate == identity.Untouched) && !ofStem, (unseen || earlier) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
-		unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
+	case (unseen || fate == identity.Untouched) && !ofStem, (unseen || earlier || less) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
+		less && !enough, unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file

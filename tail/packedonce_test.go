@@ -276,3 +276,32 @@ func TestOnceFindsWhatWasRotatedAfterACompressedFile(t *testing.T) {
 	s.run("append a.log last")
 	wantRecords(t, w.runOnce(), slices.Concat([]string{"rest", "last"}, lines("second"), lines("third"))...)
 }
+
+// TestOnceReadsBesideACompressedHeader: of files that were rotated and compressed between two runs, one that holds
+// more than a header is not taken for a copy of one that holds just that.
+func TestOnceReadsBesideACompressedHeader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths = []string{w.path("a.log")}
+	s := newScript(w)
+	s.run("append a.log time,level,message")
+	wantRecords(t, w.runOnce(), "time,level,message")
+	s.run(`mv a.log a.log.4
+append a.log time,level,message
+mv a.log a.log.3
+append a.log time,level,message one
+mv a.log a.log.2
+append a.log time,level,message
+mv a.log a.log.1
+append a.log time,level,message two
+gzip a.log.4
+gzip a.log.3
+gzip a.log.2
+gzip a.log.1`)
+	got := append(w.runOnce(), w.runOnce()...)
+	for _, want := range []string{"one", "two"} {
+		if n := len(slices.DeleteFunc(slices.Clone(got), func(r string) bool { return r != want })); n != 1 {
+			t.Errorf("%s was read %d times: %q", want, n, got)
+		}
+	}
+}
