@@ -519,7 +519,7 @@ func (m *alike) finish() {
 	for l, n := range stored {
 		switch {
 		case m.owed[l]+m.may[l] == 0 && m.past[l]:
-			if !named[l] || !m.ends {
+			if !m.ends || !named[l] && !m.forgets {
 				m.t.Errorf("of before the first start: %.60q, in %s", l, m.paths(l))
 			}
 		case m.owed[l]+m.may[l] == 0:

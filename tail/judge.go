@@ -177,15 +177,14 @@ func (k *generation) evidence(p *packed, fate identity.Fate, older bool) identit
 	earlier := older || p.st.Mtime < k.node().Birth // compressing keeps that time: it has what was written before k was made
 	less := k.reader != nil && k.reader.z != nil && !k.reader.z.file.Cut && is.Size < p.facts.Size
 	switch {
-	case (unseen || fate == identity.Untouched) && !ofStem, (unseen || earlier || less) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
+	case (unseen || fate == identity.Untouched) && !ofStem, earlier && k.position < enoughAlike,
+		(unseen || less) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
 		less && !enough, unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
 		return identity.Differs // that file is read to its end and p has more, so p is another file
 	case enough:
 		return identity.Holds
-	case earlier:
-		return identity.Little
 	case is.Done && k.truncated.IsZero() && k.position != p.facts.Size:
 		return identity.Differs // k was read to its end, so a copy would have the same size
 	case compare.IsNameOf(p.path, is), time.Since(k.truncated) < compare.FreshCopy && ofStem:
