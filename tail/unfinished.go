@@ -61,8 +61,12 @@ func (d *discovery) meetMoved(in *input) {
 func (d *discovery) findMoved(in *input) {
 	w := sources.NewLook()
 	for _, u := range in.scan.unread {
-		if u.at != "" && u.info.Doubted == 0 {
+		switch {
+		case u.info.Doubted != 0:
+		case u.at != "":
 			d.findAfter(in, w, u.info, u.at)
+		case u.info.Size == 0 && u.lost == nil: // it was empty: nothing tells whether it was filled, copied and truncated
+			d.findSiblings(in, w, rotated{info: u.info}, "")
 		}
 	}
 	for _, u := range in.scan.unread {
