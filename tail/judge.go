@@ -178,7 +178,7 @@ func (k *generation) evidence(p *packed, fate identity.Fate, older bool) identit
 	less := k.reader != nil && k.reader.z != nil && !k.reader.z.file.Cut && is.Size < p.facts.Size
 	switch {
 	case (unseen || fate == identity.Untouched) && !ofStem, earlier && k.position < enoughAlike,
-		(unseen || less) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k)),
+		(unseen || less) && k.position < enoughAlike && (p.in.isCommon(k) || p.in.isOneOfTwo(k) || fate == identity.Past && !p.in.byNode.has(k)),
 		less && !enough, unseen && !enough && p.in.isSuperseded(k, p.st.Mtime):
 		return identity.Little
 	case k.reader != nil && !k.reader.life.IsGone() && k.reader.atEnd && p.facts.Size > k.position:
