@@ -50,7 +50,7 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	}
 	r.Info.Real = finder.Elsewhere(p.real, r.Info.Path)
 	hasRest := is == identity.Own && p.mayHoldRest(k)
-	if is == identity.Continuation || hasRest { // others may have been rotated after it, see findRotated
+	if is == identity.Continuation || hasRest || is == identity.Copy && k != nil { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
 		fate := compare.FateOf(k.reader != nil, k.left, k.truncated)
 		truncated := k.left.Unseen || fate == identity.Truncated

@@ -137,7 +137,7 @@ func TestCopyFoundDuringATruncation(t *testing.T) {
 	tailer := w.stepped()
 	tailer.scan()
 	tailer.turnAll()
-	must(t, os.WriteFile(w.path("a.log.1"), []byte(text), 0o644))
+	must(t, os.WriteFile(w.path("a.log.1"), []byte(text+"one more\n"), 0o644))
 	must(t, os.WriteFile(w.path("a.log"), []byte("new\n"), 0o644))
 	r := tailer.readerAt(w.path("a.log"))
 	wk := tailer.begin(r)
