@@ -15,6 +15,7 @@ import (
 	"kusto-agent/tail/internal/holes"
 	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
+	"kusto-agent/tail/internal/rotation"
 )
 
 // Sample is an open file, with what of it finds the originals it may go on from.
@@ -143,14 +144,11 @@ func IsStale(st inode.Status, birth int64) bool {
 	return birth > 0 && written < birth
 }
 
-// clockLag is how far the clock that stamps files may be behind that of the agent, in ns.
-const clockLag = 1e9
-
 // IsOlder reports whether a file with the status st is no copy that rotation has left of the original, because it
 // was written before: before the original was made or, where no more than a header or banner was read of that,
 // before it was seen at its path, as a file of before the agent ran is that was compressed or restored since.
 func (o *Original) IsOlder(st inode.Status) bool {
-	return IsStale(st, o.Info.Birth) || o.End() < identity.Enough && IsStale(st, o.Info.Seen-clockLag)
+	return IsStale(st, o.Info.Birth) || o.End() < identity.Enough && IsStale(st, o.Info.Seen-rotation.ClockLag)
 }
 
 // End returns up to which offset the original was read: its position, or the end of the last range

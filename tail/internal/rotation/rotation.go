@@ -87,8 +87,8 @@ var verdictWords = [...]struct{ of, is string }{
 // String returns the row of the table that led to the verdict.
 func (v Verdict) String() string { return verdictWords[v].of }
 
-// clockLag is how far the clock that stamps files may be behind that of the agent, in ns.
-const clockLag = 1e9
+// ClockLag is how far the clock that stamps files may be behind that of the agent, in ns.
+const ClockLag = 1e9
 
 // Judge decides about a file beside the gone one, by the table in docs/design.md (Rotated before it
 // was opened). hasName is what Names returned.
@@ -105,11 +105,11 @@ func (g Gone) Judge(b Beside, hasName func(string) bool) Verdict {
 		return Left
 	case b.Known:
 		return Met
-	case b.Born == 0 && (g.Written == 0 || b.Written <= g.Written || b.Written < g.Seen-clockLag):
+	case b.Born == 0 && (g.Written == 0 || b.Written <= g.Written || b.Written < g.Seen-ClockLag):
 		return Older
 	case compressed.IsNamed(b.Name) && g.isDatedAfter(b.Name):
 		return Older
-	case b.Born != 0 && (made <= g.Born || g.Seen > 0 && b.Born < g.Seen-clockLag):
+	case b.Born != 0 && (made <= g.Born || g.Seen > 0 && b.Born < g.Seen-ClockLag):
 		return Older
 	case b.Held == Read:
 		return Copied
