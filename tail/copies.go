@@ -197,7 +197,7 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	}
 	sample := compare.Of(f, st, "")
 	facts := c.Compare(sample).Facts
-	if facts.Content == identity.Prefix && st.Size == c.Position {
+	if facts.Content == identity.Prefix && st.Size == c.Position { // as long as what was read: others were rotated after it
 		facts.Content = identity.Holds
 	}
 	is = identity.Judge(facts) == identity.Continuation

@@ -53,11 +53,10 @@ func (t *Tailer) readPacked(p *packed, x *archive.Facts, by resemblance) {
 	if is == identity.Continuation || hasRest || is == identity.Copy && k != nil { // others may have been rotated after it, see findRotated
 		info := k.info.Info()
 		fate := compare.FateOf(k.reader != nil, k.left, k.truncated)
-		truncated := k.left.Unseen || fate == identity.Truncated
-		if truncated {
+		if fate == identity.Truncated {
 			info.Birth = p.st.Mtime // a copy: the file may have been copied and truncated again since
 		}
-		if truncated || fate == identity.Past { // it shows the form of their names
+		if fate == identity.Truncated || fate == identity.Past { // it shows the form of their names
 			in.rotated = append(in.rotated, rotated{info: info, at: p.path})
 			t.rescanSoon()
 		}

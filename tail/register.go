@@ -8,9 +8,9 @@ import (
 	"kusto-agent/tail/internal/fingerprint"
 )
 
-// register records the file in the journal before that gets any range of it, and again if the file
-// is large enough for a longer head, or if that was long ago. From then on, and so before the file is read, a scan recognises a copy
-// of it by the head. An error is one of reading the file.
+// register records the file in the journal before that gets any range of it, and again if the file is large
+// enough for a longer head, or if that was long ago. From then on, and so before the file is read, a scan
+// recognises a copy of it by the head. An error is one of reading the file.
 func (w *worker) register(r *reader) error {
 	grown := fingerprint.HeadLen(r.Size) > max(r.Info.Head.Len, r.headed)
 	if r.registered && !grown && !w.isSeenLongAgo(r) {

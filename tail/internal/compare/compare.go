@@ -84,8 +84,8 @@ func (o *Original) unclear() Finding {
 func (o *Original) fate() identity.Fate { return FateOf(o.Reader != nil, o.Left, o.Truncated) }
 
 // FateOf returns what happened to an original, by whether it is read, how it was left, and when
-// reading of it ended with a truncation. Past: it is gone, and the time is not
-// known.
+// reading of it ended with a truncation; one that nobody saw (left.Unseen) is a truncation too. Past: it
+// is gone, and the time is not known.
 func FateOf(isRead bool, left Departure, truncated time.Time) identity.Fate {
 	switch {
 	case isRead:
