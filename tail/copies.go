@@ -197,11 +197,9 @@ func (d *discovery) continues(in *input, c *candidate, path string) (st inode.St
 	}
 	sample := compare.Of(f, st, "")
 	facts := c.Compare(sample).Facts
-	if facts.Content == identity.Prefix && st.Size == c.Position { // as long as what was read: others were rotated after it
-		facts.Content = identity.Holds
-	}
-	is = identity.Judge(facts) == identity.Continuation
-	if isOf := facts.Content == identity.Holds || facts.Content == identity.Little; !is && isOf && c.Left.Unseen && sample.Born() <= c.Left.At {
+	v := identity.Judge(facts)
+	is = v == identity.Continuation || v == identity.Copy // it ends where reading stopped: others were rotated after it
+	if isOf := facts.Content.IsAll() || facts.Content == identity.Little; !is && isOf && c.Left.Unseen && sample.Born() <= c.Left.At {
 		// Perhaps another with the same header, or the clock does not tell what came first: it is read from its start.
 		is = filepath.Base(path) != filepath.Base(c.Info.First) && !d.wasRead(in, sample)
 	}

@@ -36,9 +36,6 @@ func (t *Tailer) judge(p *packed) (x resemblance) {
 		was := o.original()
 		f, at := o.comparePacked(p, &was)
 		v := identity.Judge(f)
-		if v == identity.Continuation && !o.truncated.IsZero() && p.facts.Size == o.position && slices.Contains(p.in.lost, o) {
-			v, at = identity.Copy, compare.Place{Offset: o.position, Mark: o.mark} // one that has more is still looked for
-		}
 		switch {
 		case f.Content == identity.Unknown && o.reader != nil && !o.reader.atEnd:
 			open = true
@@ -73,8 +70,10 @@ func (k *generation) comparePacked(p *packed, was *compare.Original) (f identity
 	case k.reader == nil && k.left.At > 0 && p.st.Mtime > k.left.At:
 		f.Node = identity.Younger // compressing keeps the time at which its content was written
 	}
-	if f.Content, upTo = was.IsIn(p.facts); f.Content == identity.Holds {
-		f.Content = k.evidence(p, f.Fate, !p.matched && was.IsOlder(p.st))
+	if f.Content, upTo = was.IsIn(p.facts); f.Content.IsAll() {
+		if is := k.evidence(p, f.Fate, !p.matched && was.IsOlder(p.st)); is != identity.Holds {
+			f.Content = is
+		}
 	}
 	return f, upTo
 }
@@ -88,7 +87,7 @@ func (p *packed) mayHoldRest(k *generation) bool {
 	}
 	was := k.original()
 	content, _ := was.IsIn(p.facts)
-	return !was.IsOlder(p.st) && content == identity.Holds && compare.IsOfStem(p.path, k.info.Info())
+	return !was.IsOlder(p.st) && content.IsAll() && compare.IsOfStem(p.path, k.info.Info())
 }
 
 // isRatherOf reports whether a compressed file that begins like k and like was is rather of k: of several logs with the

@@ -53,7 +53,7 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	}
 	m := likest(alike, late, func(c *candidate) compare.Finding {
 		f := c.Compare(s)
-		if f.Facts.Fate == identity.Unlinked && f.Facts.Content == identity.Holds && in.isKeptElsewhere(c, s) {
+		if f.Facts.Fate == identity.Unlinked && f.Facts.Content.IsAll() && in.isKeptElsewhere(c, s) {
 			f.Facts.Content = identity.Little
 		}
 		return f

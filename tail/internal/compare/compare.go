@@ -65,12 +65,20 @@ func (s *Sample) IsNoBeginning(start []byte) bool {
 // Finding is what a comparison has found.
 type Finding struct {
 	Facts identity.Facts
-	UpTo  Place // Prefix, Part: the file was compared up to there
+	UpTo  Place // Prefix, Part, Ends: the file was compared up to there
 }
 
 // found returns the finding about the original with these facts.
 func (o *Original) found(n identity.Node, f identity.Fate, x identity.Content) Finding {
 	return Finding{Facts: identity.Facts{Node: n, Fate: f, Content: x}}
+}
+
+// all returns how the file s compares, which has all that was read of the original.
+func (o *Original) all(s *Sample) identity.Content {
+	if s.Size == o.Position && o.Mark != 0 {
+		return identity.Ends
+	}
+	return identity.Holds
 }
 
 func (o *Original) differs() Finding { return o.found(identity.Older, o.fate(), identity.Differs) }
@@ -114,7 +122,7 @@ func (o *Original) Same(s *Sample) Finding {
 	case inode.Of(o.Info) != s.Node:
 		f.Facts.Node = identity.HandedOver
 	case o.Fits(s.File, s.Size) || holes.Punched(s.File, s.Size, o.Position):
-		f.Facts.Content = identity.Holds
+		f.Facts.Content = o.all(s)
 	}
 	return f
 }

@@ -102,7 +102,7 @@ func TestGone(t *testing.T) {
 		_ = os.Remove(w.path)
 		w.o.Left = Departure{At: now(), Deleted: true}
 	}
-	f("a copy of a truncated file", truncated, "app.log.1", read, identity.Older, identity.Truncated, identity.Prefix)
+	f("a copy of a truncated file", truncated, "app.log.1", read, identity.Older, identity.Truncated, identity.Ends)
 	f("a copy with more than was read", truncated, "app.log.1", read+"four\n", identity.Older, identity.Truncated, identity.Holds)
 	f("another of equal length", truncated, "app.log.1", read[:len(read)-2]+"x\n", identity.Older, identity.Truncated, identity.Differs)
 	f("a copy from before the last read, and nothing that proves it", truncated, "app.log.1", banner+"one\n", identity.Older, identity.Truncated, identity.Unknown)
@@ -121,23 +121,23 @@ func TestGone(t *testing.T) {
 		truncated(w)
 		w.o.Late = []byte(read)
 	}, "app.log.1", banner+"one\n", identity.Older, identity.Truncated, identity.Prefix)
-	f("made after the truncation", func(w *world) { truncated(w); w.o.Left.At = 1 }, "app.log.1", read, identity.Younger, identity.Truncated, identity.Prefix)
+	f("made after the truncation", func(w *world) { truncated(w); w.o.Left.At = 1 }, "app.log.1", read, identity.Younger, identity.Truncated, identity.Ends)
 	f("the name of another, of a deleted file", deleted, "other.log", read, identity.Older, identity.Unlinked, identity.Little)
 	f("saved anew in place of a deleted file", deleted, "app.log.new", read+"four\n", identity.Older, identity.Unlinked, identity.Holds)
 	f("renamed to where no pattern matches", func(w *world) { w.o.Left = Departure{There: true} }, "app.log.1", read, identity.Older, identity.Renamed, identity.Differs)
-	f("still there as it was read", func(*world) {}, "app.log.1", read, identity.Older, identity.Untouched, identity.Holds)
-	f("gone since nobody knows when", func(w *world) { _ = os.Remove(w.path) }, "app.log.1", read, identity.Older, identity.Past, identity.Holds)
+	f("still there as it was read", func(*world) {}, "app.log.1", read, identity.Older, identity.Untouched, identity.Ends)
+	f("gone since nobody knows when", func(w *world) { _ = os.Remove(w.path) }, "app.log.1", read, identity.Older, identity.Past, identity.Ends)
 	f("found in its folder, rewritten", func(w *world) {
 		w.o.Latest, w.o.Find = true, func(record.FileInfo) (string, bool) { return w.path + ".0", true }
 		_ = os.Rename(w.path, w.path+".0")
 		_ = os.WriteFile(w.path+".0", []byte(banner), 0o600)
 		_ = os.Chtimes(w.path+".0", time.Unix(0, now()), time.Unix(0, now()))
-	}, "app.log.1", read, identity.Younger, identity.Truncated, identity.Prefix)
+	}, "app.log.1", read, identity.Younger, identity.Truncated, identity.Ends)
 	f("a short file that was read", func(w *world) {
 		deleted(w)
 		w.o.Position, w.o.Mark = 10, fingerprint.MarkOf([]byte(read[:10]))
 	}, "app.log.1", read, identity.Older, identity.Unlinked, identity.Little)
-	f("written to last before the original was made", func(w *world) { truncated(w); w.o.Info.Birth = now() }, "app.log.1", read, identity.Stale, identity.Truncated, identity.Prefix)
+	f("written to last before the original was made", func(w *world) { truncated(w); w.o.Info.Birth = now() }, "app.log.1", read, identity.Stale, identity.Truncated, identity.Ends)
 	f("no hash of it", func(w *world) { truncated(w); w.o.Mark = 0 }, "app.log.1", read, identity.Older, identity.Truncated, identity.Unknown)
 }
 
@@ -157,7 +157,7 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
-	f("a copy", func(*Reader, string) {}, read, identity.Untouched, identity.Holds)
+	f("a copy", func(*Reader, string) {}, read, identity.Untouched, identity.Ends)
 	f("a copy that is still written", func(*Reader, string) {}, banner+"one\n", identity.Untouched, identity.Prefix)
 	f("of a file that is not open", func(r *Reader, _ string) { r.File = nil }, banner, identity.Untouched, identity.Prefix)
 	f("of a file that is closed meanwhile", func(r *Reader, _ string) { r.File.Close() }, banner+"one\n", identity.Untouched, identity.Prefix)
@@ -172,7 +172,7 @@ func TestRead(t *testing.T) {
 		_ = os.WriteFile(path+".1", nil, 0o600)
 		nextTick(t, path+".1")
 		_ = os.Remove(path)
-	}, read, identity.Changing, identity.Holds)
+	}, read, identity.Changing, identity.Ends)
 }
 
 // TestSame compares a file with what was read of it before.
@@ -239,7 +239,7 @@ func TestPacked(t *testing.T) {
 		}
 	}
 	o := original(t, s, all)
-	f("all of it", o, facts(read, all), identity.Holds, false)
+	f("all of it", o, facts(read, all), identity.Ends, false)
 	f("with more", o, facts(read+"four\n", all), identity.Holds, false)
 	f("not looked at", o, facts(read), identity.Unknown, false)
 	f("another", o, facts(strings.ToUpper(read), all), identity.Differs, false)

@@ -31,7 +31,7 @@ func (o *Original) compareGone(s *Sample) Finding {
 	case within:
 		f.Facts.Content, f.UpTo = identity.Part, at
 	case o.Fits(s.File, s.Size):
-		f.Facts.Content = identity.Holds
+		f.Facts.Content, f.UpTo = o.all(s), Place{o.Position, o.Mark}
 	case s.Size < o.Position: // it begins like the original, and there is no hash of that at an offset within it
 		f.Facts.Content = identity.Unknown
 	}
@@ -50,13 +50,8 @@ func (o *Original) compareGone(s *Sample) Finding {
 		f.Facts.Fate = identity.Untouched
 	}
 	named := IsOfStem(s.File.Name(), o.Info)
-	switch {
-	case unseen && (!named || filepath.Base(s.File.Name()) == filepath.Base(o.Info.First)):
+	if f.Facts.Fate == identity.Unlinked && !named || unseen && (!named || filepath.Base(s.File.Name()) == filepath.Base(o.Info.First)) {
 		f.Facts.Content = identity.Little // a copy is named after its original; this may only begin alike
-	case f.Facts.Fate == identity.Unlinked && !named:
-		f.Facts.Content = identity.Little
-	case f.Facts.Fate == identity.Truncated && f.Facts.Content == identity.Holds && s.Size == o.Position && o.Mark != 0:
-		f.Facts.Content, f.UpTo = identity.Prefix, Place{o.Position, o.Mark} // another copy may have more
 	}
 	return f
 }

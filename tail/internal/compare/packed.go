@@ -11,7 +11,7 @@ import (
 )
 
 // IsIn compares the content of a compressed file with what was read of the original. Unknown: no hash of it
-// was taken at the offset that is needed. The place counts only for Prefix and Part.
+// was taken at the offset that is needed. The place counts only for Prefix, Part and Ends.
 func (o *Original) IsIn(x *archive.Facts) (identity.Content, Place) {
 	at, mark := o.Position, o.Mark
 	switch {
@@ -20,8 +20,10 @@ func (o *Original) IsIn(x *archive.Facts) (identity.Content, Place) {
 			return identity.Holds, Place{}
 		}
 		return identity.Differs, Place{}
-	case at <= x.Size:
+	case at < x.Size:
 		return agreement(x, Place{at, mark}, identity.Holds), Place{}
+	case at == x.Size:
+		return agreement(x, Place{at, mark}, identity.Ends), Place{at, mark}
 	case o.Truncated.IsZero():
 		return identity.Differs, Place{}
 	}

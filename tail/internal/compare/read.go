@@ -13,7 +13,7 @@ import (
 
 // compareRead is Compare for an original that has a reader.
 func (o *Original) compareRead(s *Sample) Finding {
-	holds := o.found(identity.Older, identity.Untouched, identity.Holds)
+	holds := o.found(identity.Older, identity.Untouched, o.all(s))
 	switch {
 	case o.Reader.Packed && (o.Mark == 0 || s.Size < o.Position || !o.Fits(s.File, s.Size)):
 		return o.differs()

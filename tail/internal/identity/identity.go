@@ -41,8 +41,9 @@ type Content uint8
 // How it may compare.
 const (
 	Differs Content = iota // it begins otherwise, or there is nothing to compare
-	Holds                  // it begins with all that was read, and perhaps goes on
-	Little                 // the same, and so little was read that it means nothing
+	Holds                  // it begins with all that was read, and goes on, or that is not known
+	Ends                   // it is all that was read, and ends there
+	Little                 // one of these, and so little was read that it means nothing
 	Prefix                 // it is shorter than that, and compared to its end
 	Part                   // it is shorter than that, and compared up to a place before its end
 	Unknown                // it could not be compared yet
@@ -50,6 +51,9 @@ const (
 
 // Agrees says whether the bytes that were compared are equal.
 func (c Content) Agrees() bool { return c != Differs && c != Unknown }
+
+// IsAll says whether the file is proved to have all that was read of the original.
+func (c Content) IsAll() bool { return c == Holds || c == Ends }
 
 // Facts are what is known of a file and of a generation that it may be related to.
 type Facts struct {
@@ -108,25 +112,25 @@ var (
 		"truncated after the file was made", "truncated before the file was made",
 		"unlinked after the file was made", "unlinked before the file was made", "renamed away", "past", "past, the file compressed",
 	}
-	contentWords = [...]string{"differs", "holds all that was read", "holds the little that was read", "a prefix", "a prefix in part", "not compared"}
+	contentWords = [...]string{"differs", "holds all that was read", "ends with that", "holds the little that was read", "a prefix", "a prefix in part", "not compared"}
 )
 
 // table is the whole rule. What is not proved to have been read is read.
 var table = [len(rowWords)][len(contentWords)]Verdict{
-	//                    differs    holds         little        prefix     in part    not compared
-	sameNode:            {Rewritten, Same, Same, Rewritten, Rewritten, Undecided},
-	handedOver:          {Rewritten, Rewritten, Rewritten, Rewritten, Rewritten, Rewritten},
-	stale:               {Own, Own, Own, Own, Own, Own},
-	untouched:           {Own, Undecided, Undecided, Undecided, Undecided, Undecided},
-	untouchedCompressed: {Own, Copy, Own, Own, Own, Undecided},
-	changing:            {Own, Undecided, Undecided, Undecided, Undecided, Undecided},
-	truncatedOlder:      {Own, Continuation, Own, Copy, Rest, Own},
-	truncatedYounger:    {Own, Own, Own, Own, Own, Own},
-	unlinkedOlder:       {Own, Continuation, Own, Own, Own, Own},
-	unlinkedYounger:     {Own, Own, Own, Own, Own, Own},
-	renamed:             {Own, Own, Own, Own, Own, Own},
-	past:                {Own, Own, Own, Own, Own, Own},
-	pastCompressed:      {Own, Continuation, Own, Own, Own, Own},
+	//                    differs    holds         ends      little        prefix     in part    not compared
+	sameNode:            {Rewritten, Same, Same, Same, Rewritten, Rewritten, Undecided},
+	handedOver:          {Rewritten, Rewritten, Rewritten, Rewritten, Rewritten, Rewritten, Rewritten},
+	stale:               {Own, Own, Own, Own, Own, Own, Own},
+	untouched:           {Own, Undecided, Undecided, Undecided, Undecided, Undecided, Undecided},
+	untouchedCompressed: {Own, Copy, Copy, Own, Own, Own, Undecided},
+	changing:            {Own, Undecided, Undecided, Undecided, Undecided, Undecided, Undecided},
+	truncatedOlder:      {Own, Continuation, Copy, Own, Copy, Rest, Own},
+	truncatedYounger:    {Own, Own, Own, Own, Own, Own, Own},
+	unlinkedOlder:       {Own, Continuation, Continuation, Own, Own, Own, Own},
+	unlinkedYounger:     {Own, Own, Own, Own, Own, Own, Own},
+	renamed:             {Own, Own, Own, Own, Own, Own, Own},
+	past:                {Own, Own, Own, Own, Own, Own, Own},
+	pastCompressed:      {Own, Continuation, Continuation, Own, Own, Own, Own},
 }
 
 // Judge returns what a file is, by the table: a file of its own, a copy, or one that continues

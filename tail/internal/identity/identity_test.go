@@ -119,6 +119,7 @@ func TestUndecidedEnds(t *testing.T) {
 	want := []string{
 		"changing × a prefix in part, compressed: true",
 		"changing × a prefix, compressed: true",
+		"changing × ends with that, compressed: true",
 		"changing × holds all that was read, compressed: true",
 		"changing × holds the little that was read, compressed: true",
 		"changing × not compared, compressed: true",
