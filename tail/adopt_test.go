@@ -72,6 +72,27 @@ func TestCopySeenWhileEmpty(t *testing.T) {
 	w.expect("in")
 }
 
+// TestCopyOfADeletedFileSeenWhileEmpty: a file that is found empty, and then has what was read of a file that was
+// deleted, and no proof that it is a copy, is read, and the log names it.
+func TestCopyOfADeletedFileSeenWhileEmpty(t *testing.T) {
+	w := newWorld(t)
+	text := []byte("service is starting\na line\n")
+	must(t, os.WriteFile(w.path("a.log"), text, 0o644))
+	w.start()
+	w.look()
+	must(t, os.WriteFile(w.path("a-20260101.log"), nil, 0o644))
+	w.look()
+	must(t, os.Remove(w.path("a.log")))
+	w.look()
+	w.look()
+	must(t, os.WriteFile(w.path("a-20260101.log"), text, 0o644))
+	w.look()
+	w.expect("in", "service is starting", "a line", "service is starting", "a line")
+	if n := w.boxed.logged("begins like another file", w.path("a-20260101.log"), "like="+w.path("a.log"), "bytes=27"); n != 1 {
+		t.Errorf("the log names the copy %d times", n)
+	}
+}
+
 // TestDoubtedWithoutDescriptor: a file at a path that no pattern matches and that may be a copy is
 // asked about at each scan, also if it cannot be held open, until it is decided or gone.
 func TestDoubtedWithoutDescriptor(t *testing.T) {

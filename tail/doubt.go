@@ -154,7 +154,7 @@ func (t *Tailer) missCopy(in *input, s suspicion) {
 // tracker.Yielded, and a scan decides.
 func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 	r.empty = false
-	grown := &grown{packed: archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain}
+	grown := &grown{size: st.Size, packed: archive.Packing(r.f, w.job.path, r.in.Compressed == "never") != compressed.Plain}
 	if !grown.packed {
 		grown.match = w.t.recognise(r.in, compare.Of(r.f, st, r.Info.Handle))
 	}
@@ -164,6 +164,7 @@ func (w *worker) endIfCopy(r *reader, st inode.Status) bool {
 
 // grown is what a file that was found empty has become.
 type grown struct {
+	size   int64
 	packed bool // it is compressed
 	match  match
 }
@@ -175,6 +176,9 @@ func (g *grown) mayBeCopy() bool { return g.packed || g.match.is != identity.Own
 func (t *Tailer) tookShape(r *reader, g *grown) {
 	t.noteIntact(g.match)
 	if !g.mayBeCopy() {
+		if g.match.of != nil {
+			t.tellAlike(r.path(), g.match.of.Info.Path, g.size)
+		}
 		return
 	}
 	r.in.known.Delete(r.File)
