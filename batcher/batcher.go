@@ -44,6 +44,9 @@ type Options struct {
 	Next   Next
 	// Sealed is told the size of each payload before and after gzip. May be nil.
 	Sealed func(raw, body int)
+	// InHand is told how many bytes are in hand, free buffers included, when these have grown by 48 MiB or
+	// become half of what it was told last. May be nil.
+	InHand func(int64)
 	// GzipFault is told, once, why logzip was switched off: what it wrote was not
 	// the payload. May be nil.
 	GzipFault func(error)
@@ -53,6 +56,7 @@ type Options struct {
 type Batcher struct {
 	next     Next
 	onSealed func(raw, body int)
+	onInHand func(int64)
 	deflater deflater
 	mostRaw  int // blocks of full size that are read into or sealed, at once
 
@@ -114,6 +118,7 @@ func New(o Options) *Batcher {
 	b := &Batcher{
 		next:     o.Next,
 		onSealed: o.Sealed,
+		onInHand: o.InHand,
 		deflater: deflater{onFault: o.GzipFault, fresh: newGzipper},
 		mostRaw:  runtime.GOMAXPROCS(0) + 1, // one for each compressor, and one to read into meanwhile
 		lanes:    make(map[record.Route]*lane),
@@ -257,6 +262,7 @@ func (b *Batcher) age() {
 	defer timer.Stop()
 	for {
 		timer.Reset(b.sealOld())
+		b.tellInHand()
 		select {
 		case <-timer.C:
 		case <-b.kick: // a new block or reader is waiting

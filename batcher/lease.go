@@ -126,7 +126,7 @@ func (l *Lease) Append(c *record.Chunk) {
 	if alone || blk.isFull() {
 		b.seal(blk)
 	}
-	b.boundOpen(blk)
+	b.boundOpen(blk, len(c.Body))
 }
 
 // Done ends the lease: it returns memory that was not used to the budget and wakes waiting
@@ -230,7 +230,7 @@ func (b *Batcher) grow(blk *block, n int) {
 		return
 	}
 	size := min(stepSize(stepClass(need)), max(blk.lane.most(), need))
-	much := max(need, blk.lane.last) >= b.blockSize/16 && b.memory.used+2*int64(b.blockSize) <= b.memory.limit/2 && b.opened+b.blockSize <= b.mostOpen()
+	much := b.isMuch(max(need, blk.lane.last)) && b.memory.used+2*int64(b.blockSize) <= b.memory.limit/2 && b.opened+b.blockSize <= b.mostOpen()
 	was := blk.data
 	if (much || size > b.blockSize/2) && need <= b.blockSize {
 		blk.pooled, blk.raw = true, b.takeBlock()

@@ -8,8 +8,8 @@ import (
 
 // budget counts the bytes in hand: raw blocks, open blocks, room kept for the
 // output of compression, bodies with what is known of their records, and free
-// buffers that are kept for later. Guarded by Batcher.mu.
-type budget struct{ limit, used, kept int64 }
+// buffers that are kept for later, and what Options.InHand was told last. Guarded by Batcher.mu.
+type budget struct{ limit, used, kept, told int64 }
 
 // take charges a route for n more bytes of memory; a negative n returns them. The caller holds
 // mu.
@@ -24,6 +24,32 @@ func (b *Batcher) take(ln *lane, n int64) {
 		b.live--
 	}
 	b.makeRoom()
+	if b.memory.isNews() {
+		b.look() // see tellInHand
+	}
+}
+
+// isNews reports whether the bytes in hand differ much from those that Options.InHand was told last.
+func (m *budget) isNews() bool {
+	const much = 48 << 20
+	n := m.used + m.kept
+	return n >= m.told+much || m.told >= much && n < m.told/2
+}
+
+// tellInHand tells Options.InHand how much is in hand, if that has changed much. Age calls it, since the callee
+// may wait for a run of the garbage collector to end.
+func (b *Batcher) tellInHand() {
+	b.mu.Lock()
+	m := &b.memory
+	news := m.isNews()
+	if news {
+		m.told = m.used + m.kept
+	}
+	told := m.told
+	b.mu.Unlock()
+	if news && b.onInHand != nil {
+		b.onInHand(told)
+	}
 }
 
 // common returns the bytes of the budget that any route may use, whichever asks first. With

@@ -218,3 +218,40 @@ func TestBuffersAreKeptForOpenBlocks(t *testing.T) {
 	clear(b.open)
 	give(1, b.mostRaw+2, "with none")
 }
+
+// TestInHandIsTold: when much comes into hand, and when most of it is gone; not each time that it changes.
+func TestInHandIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []int64
+		n := &next{credit: 1000, served: true, got: make(chan *record.Payload, 1000)}
+		route := record.Route{Database: "d", Table: "t", Format: record.JSON}
+		b := New(Options{
+			Routes: map[record.Route]Limits{route: {MaxBytes: 4 << 20, MaxWait: time.Hour}}, Memory: 1 << 30, Next: n,
+			InHand: func(n int64) { told = append(told, n) },
+		})
+		done := make(chan struct{})
+		go func() { // ended by Close, awaited below
+			defer close(done)
+			b.Run()
+		}()
+		r := &reader{t: t, b: b, r: route, file: fileA}
+		line := string(bytes.Repeat([]byte("x"), 4<<20-1))
+		for range 40 {
+			r.append(line)
+			synctest.Wait()
+		}
+		rising := len(told)
+		if rising != 3 || told[rising-1] < 140<<20 {
+			t.Errorf("told %v for 160 MiB", told)
+		}
+		for len(n.got) > 0 {
+			b.Release(<-n.got)
+			synctest.Wait()
+		}
+		if left := told[rising:]; len(left) == 0 || len(left) > 3 || left[len(left)-1] >= told[rising-1]/2 {
+			t.Errorf("told %v when they are released, after %v", left, told[:rising])
+		}
+		b.Close()
+		<-done
+	})
+}

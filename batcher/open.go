@@ -29,10 +29,11 @@ func (b *Batcher) mostOpen() int { return max(24<<20, 4*b.blockSize) }
 // waitedLately is for how many sealed blocks after a reader had to wait more is taken to be read than sent.
 const waitedLately = 16
 
-// boundOpen seals open blocks other than blk, those first to which nothing came for longest, until
-// mostOpen is kept, if readers wait for room or did so lately. The caller holds mu.
-func (b *Batcher) boundOpen(blk *block) {
-	if len(b.waiting) == 0 && b.seals-b.waited >= waitedLately {
+// boundOpen seals open blocks other than blk, to which n bytes came, those first to which nothing came for
+// longest, until mostOpen is kept, if more is read than sent: readers wait for room or did so lately, or so much
+// came at once as only a reader finds that is behind. The caller holds mu.
+func (b *Batcher) boundOpen(blk *block, n int) {
+	if len(b.waiting) == 0 && b.seals-b.waited >= waitedLately && !b.isMuch(n) {
 		return
 	}
 	for b.opened > b.mostOpen() {
@@ -43,6 +44,9 @@ func (b *Batcher) boundOpen(blk *block) {
 		b.seal(old)
 	}
 }
+
+// isMuch reports whether n bytes at once are much for a payload. The caller holds mu.
+func (b *Batcher) isMuch(n int) bool { return n >= b.blockSize/16 }
 
 // longestUntouched returns the open block other than blk to which nothing came for longest; nil: there
 // is none. The caller holds mu.

@@ -10,8 +10,8 @@ import (
 	"kusto-agent/internal/record"
 )
 
-// However many routes have open blocks, these take a bounded amount of memory while readers wait: those
-// leave to which nothing came for longest. Where none waits, they stay.
+// However many routes have open blocks, these take a bounded amount of memory while readers wait or read much at
+// once: those leave to which nothing came for longest. Where none does, they stay.
 func TestOpenBlocksAreBounded(t *testing.T) {
 	const routes, size = 40, 1 << 20
 	b, n := start(t, Limits{MaxBytes: 4 << 20, MaxWait: time.Hour}, 1<<30)
@@ -25,11 +25,19 @@ func TestOpenBlocksAreBounded(t *testing.T) {
 	}
 	b.SetRoutes(all)
 	for _, r := range readers {
-		r.append(strings.Repeat("x", size))
+		for range 8 {
+			r.append(strings.Repeat("x", size/8))
+		}
 	}
 	b.mu.Lock()
 	if b.seals > 0 || len(b.open) != routes {
-		t.Errorf("%d blocks have left though no reader waits", b.seals)
+		t.Errorf("%d blocks have left though no reader waits or reads much at once", b.seals)
+	}
+	b.mu.Unlock()
+	readers[0].append(strings.Repeat("x", size))
+	b.mu.Lock()
+	if _, stays := b.open[key{route: readers[0].r}]; !stays || b.seals == 0 || b.opened > b.mostOpen() {
+		t.Errorf("open blocks have %d bytes, want at most %d, after much was read at once for one that stays: %v", b.opened, b.mostOpen(), stays)
 	}
 	b.mu.Unlock()
 	b.Flush()

@@ -65,6 +65,7 @@ type Agent struct {
 
 	inForce atomic.Pointer[config.Config]
 	known   atomic.Int64 // bytes that are known of files, about
+	inHand  atomic.Int64 // bytes of records in memory, as the batcher told last
 
 	mu         sync.Mutex
 	state      string
@@ -236,6 +237,7 @@ func (a *Agent) buildSender() error {
 func (a *Agent) buildBatcher() error {
 	a.batcher = batcher.New(batcher.Options{
 		Routes: a.Config.Routes(), Memory: int64(a.Config.Limits.Memory), Next: a.sender, Sealed: a.telemetry.Metrics().Sealed,
+		InHand: a.weighRecords,
 		GzipFault: func(err error) {
 			a.telemetry.Metrics().GzipFault()
 			a.Log.Error("the agent's own gzip encoder produced wrong output and is disabled until the next start; the library klauspost/compress compresses this payload and all later ones, no record is affected", "err", err)
