@@ -24,7 +24,7 @@ import (
 
 // mostOpen is the most bytes of memory that open blocks have while readers wait: those of some payloads,
 // however many routes have records. The caller holds mu.
-func (b *Batcher) mostOpen() int { return max(24<<20, 4*b.blockSize) }
+func (b *Batcher) mostOpen() int { return max(16<<20, 4*b.blockSize) }
 
 // waitedLately is for how many sealed blocks after a reader had to wait more is taken to be read than sent.
 const waitedLately = 16
