@@ -109,6 +109,7 @@ func (d *discovery) findSiblings(in *input, w *sources.Look, was rotated, path s
 	dir, old := filepath.Split(at[len(at)-1])
 	if path != "" { // rotation may move files to another folder
 		dir, _ = filepath.Split(path)
+		slices.Reverse(at) // rotation goes by where links led
 		if i := slices.IndexFunc(at, func(p string) bool { return filepath.Dir(p) == filepath.Dir(path) }); i >= 0 {
 			old = filepath.Base(at[i])
 		}
@@ -222,9 +223,8 @@ func (d *discovery) judgeSibling(gone rotation.Gone, hasName func(string) bool, 
 
 // factsOf returns what the status of a file tells of it.
 func (d *discovery) factsOf(s *sibling, st inode.Status) rotation.Beside {
-	b := rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path)}
-	b.Known = d.t.knows(s.in, st.Node).is
-	return b
+	elsewhere, known := s.in.Excludes(s.path) || d.isOfAnother(s.in, s.path), d.t.knows(s.in, st.Node).is
+	return rotation.Beside{Name: filepath.Base(s.path), Born: st.Birth, Written: st.Mtime, Elsewhere: elsewhere, Known: known}
 }
 
 // isOfAnother reports whether a path is one that another input reads.

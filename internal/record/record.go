@@ -351,8 +351,8 @@ type FileInfo struct {
 	Done     bool   // gone or rotated, read to its end: nothing more will come
 	Old      int64  // >0: its first bytes up to the last record end before here are not wanted, see start_at
 
-	// Real is where Path led through links, if that was in another folder: rotation
-	// is there, and the links may lead elsewhere by now.
+	// Real is where Path led through links, if it did: rotation is there, and goes by that
+	// name, and the links may lead elsewhere by now.
 	Real string
 
 	// Dated is when it was changed last, in ns since 1970, when it was first seen: the
@@ -376,8 +376,8 @@ type FileInfo struct {
 	Packed Packed
 }
 
-// Paths returns the path of the file when it was last seen and, if links led to another folder,
-// also the path there.
+// Paths returns the path of the file when it was last seen and, if links led to it, also
+// where they led.
 func (i *FileInfo) Paths() []string {
 	if i.Real == "" {
 		return []string{i.Path}

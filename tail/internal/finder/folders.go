@@ -233,10 +233,10 @@ func beside(link, to string) string {
 	return filepath.Join(Leads(filepath.Dir(link)), to)
 }
 
-// Elsewhere returns real, the path of a file with links resolved, if that is in another
-// folder than path; otherwise it is empty.
+// Elsewhere returns real, the path of a file with links resolved, if that is another
+// than path; otherwise it is empty.
 func Elsewhere(real, path string) string {
-	if filepath.Dir(real) == filepath.Dir(path) {
+	if real == path {
 		return ""
 	}
 	return real
