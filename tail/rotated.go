@@ -115,7 +115,7 @@ func (d *discovery) findSiblings(in *input, w *sources.Look, was rotated, path s
 		}
 	}
 	gone := rotation.Gone{
-		Name: old, Born: was.info.Birth, Deleted: was.deleted,
+		Name: old, Born: was.info.Birth, Deleted: was.deleted, Empty: was.info.Size == 0 && was.since.IsZero() && path == "",
 		Replaced: was.info.Real != "" && finder.Leads(was.info.Path) != dir+old && !in.Reads(dir+old),
 	}
 	if path != "" {

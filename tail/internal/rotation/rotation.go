@@ -31,6 +31,9 @@ type Gone struct {
 	// Kept says that the file has its name still: its path was a link to it, which leads elsewhere by
 	// now. Others to which the link led have names of the same form.
 	Kept bool
+	// Empty says that it held nothing when the journal last knew of it, so that nothing shows which compressed
+	// file is a copy of it but the name.
+	Empty bool
 	// Deleted says that it was deleted while it was read: what is compressed of others was read too.
 	Deleted bool
 	// Lacks reports whether a file of this name would have been read where the gone one was, and none
@@ -170,10 +173,9 @@ func (g Gone) Names() func(name string) bool {
 	case g.Now != "":
 		is = like(g.Name, g.Now)
 	}
-	if !g.Replaced {
-		return is
+	return func(name string) bool {
+		return is(name) || g.Replaced && name == g.Name || g.Empty && name != g.Name && compressed.Bare(name) == g.Name
 	}
-	return func(name string) bool { return name == g.Name || is(name) }
 }
 
 // stamped is what multilog, svlogd and s6-log call the files that they rotate: a time in TAI64N, and

@@ -43,6 +43,8 @@ func TestNames(t *testing.T) {
 	f(Gone{Name: "a-2026-11-26.log", Deleted: true}, map[string]bool{"a-2026-11-27.log.gz": false, "a-2026-11-26.log.1.gz": true})
 	f(Gone{Name: "a-2026-11-26.log", Now: "a-2026-11-26.log.1"}, map[string]bool{"a-2026-11-27.log.gz": false, "a-2026-11-26.log.2.gz": true})
 	f(Gone{Name: "a-26.log", Now: "a-26.log.gz"}, map[string]bool{"a-27.log.gz": false})
+	f(Gone{Name: "a.log", Empty: true}, map[string]bool{"a.log.gz": true, "a.log": false, "a.log.1": true, "a.gz": false})
+	f(Gone{Name: "a-2026-11-26.log", Empty: true}, map[string]bool{"a-2026-11-26.log.gz": true, "a-2026-11-27.log.gz": true, "a-2026-11-26.log": false})
 	f(Gone{Name: "a.log", Replaced: true}, map[string]bool{"a.log.1": true, "a.log": true, "b.log": false})
 }
 
