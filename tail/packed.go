@@ -237,7 +237,7 @@ func (p *packed) isCopyOf(k *generation) bool {
 // isUnclear reports whether it may still turn out that a file holds what another one held. Of one that is compressed
 // twice, or with too large a window, it never does. The caller holds mu.
 func (p *packed) isUnclear() bool {
-	return (p.err != nil || p.isPending()) && !errors.As(p.err, new(compressed.NestedError)) && !errors.Is(p.err, archive.ErrWindow)
+	return (p.err != nil || p.isPending() || p.readElsewhere && p.of == nil) && !errors.As(p.err, new(compressed.NestedError)) && !errors.Is(p.err, archive.ErrWindow)
 }
 
 // isPending reports whether it is still to be found out what is in a file. The caller holds mu.

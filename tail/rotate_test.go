@@ -111,6 +111,30 @@ func TestRotatedAtTheStart(t *testing.T) {
 	}
 }
 
+// TestCopiedAndUnread: a log is copied and truncated while the agent is stopped, and the copy is compressed. It is
+// looked through before what the log holds now is read, and waits for that. Until then nothing of the log is lost.
+func TestCopiedAndUnread(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in().Paths, w.in().RotateQuiet = []string{w.path("a.csv")}, 1
+	w.steppedOver("a.csv", "time,level\n")
+	w.shut()
+	newScript(w).run("append a.csv one\ncp a.csv a.csv.1\nwrite a.csv two\ngzip a.csv.1")
+	tailer := w.stepped()
+	for range 5 {
+		tailer.scan()
+		tailer.survey()
+	}
+	for range 3 {
+		tailer.turnAll()
+		tailer.scan()
+		tailer.survey()
+	}
+	if got := slices.Sorted(slices.Values(w.boxed.take("in"))); !slices.Equal(got, []string{"one", "time,level", "time,level", "two"}) {
+		t.Errorf("records are %q", got)
+	}
+}
+
 // TestRotatedLongBeforeTheNext: some scans after a file was rotated, when no other was at its path yet, two come one
 // after the other. The first of them is found beside the file that is gone, which is still open.
 func TestRotatedLongBeforeTheNext(t *testing.T) {
