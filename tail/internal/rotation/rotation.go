@@ -162,6 +162,10 @@ func (g Gone) Names() func(name string) bool {
 	switch {
 	case g.Kept:
 		is = alike(g.Name)
+		if date.MatchString(g.Name) { // of the files of a day the first may have no number
+			form := formOf(unnumbered(g.Name))
+			is = func(name string) bool { return name != g.Name && formOf(unnumbered(compressed.Bare(name))) == form }
+		}
 	case g.isStamped():
 		is = stamped.MatchString
 	case g.isOfDate():
@@ -299,6 +303,14 @@ func alike(old string) func(name string) bool {
 		return func(string) bool { return false }
 	}
 	return ofForm(form, old)
+}
+
+// unnumbered is a name with a date, without a number at its end.
+func unnumbered(name string) string {
+	if ext := filepath.Ext(name); ext != "" && strings.Trim(ext[1:], "0123456789") == "" && date.MatchString(Stem(name)) {
+		return Stem(name)
+	}
+	return name
 }
 
 // ofForm returns a function that reports whether a name, but for one, has a form. The suffix of

@@ -35,6 +35,10 @@ func TestNames(t *testing.T) {
 	f(Gone{Name: "current", Now: "current.1"}, map[string]bool{"current.2": true, "@40000000692b1b2c0a1b2c3d.s": false})
 	f(Gone{Name: "app-1.log", Now: "app-1.log", Kept: true}, map[string]bool{"app-2.log": true, "app-1.log": false, "app-x.log": false, "web-2.log": false, "app-3.log.gz": true})
 	f(Gone{Name: "app.log", Now: "app.log", Kept: true}, map[string]bool{"app-2.log": false, "app.log.1": false})
+	f(Gone{Name: "app-2026-11-28.log", Now: "app-2026-11-28.log", Kept: true}, map[string]bool{"app-2026-11-28.log.1": true, "app-2026-11-28.log.2.gz": true, "app-2026-11-29.log": true,
+		"app-2026-11-28.log": false, "app-2026-11-28.log.old": false, "app-x-2026-11-28.log.1": false})
+	f(Gone{Name: "app-2026-11-28.log.2", Now: "app-2026-11-28.log.2", Kept: true}, map[string]bool{"app-2026-11-29.log": true, "app-2026-11-29.log.1.gz": true, "app-2026-11-28.log.2": false})
+	f(Gone{Name: "app.log.20261128-101112.1", Now: "app.log.20261128-101112.1", Kept: true}, map[string]bool{"app.log.20261129-101112.23": true})
 	dates := map[string]bool{"a-2026-11-27.log.gz": true, "a-2026-11-27.log": false, "a-2026-11-26.log.gz": false, "a-2026-11-26.log": false, "a-x-2026-11-27.log.gz": false, "b-2026-11-27.log.gz": false}
 	f(Gone{Name: "a-2026-11-26.log", Now: "a-2026-11-26.log.gz"}, dates)
 	f(Gone{Name: "a-2026-11-26.log"}, dates)
