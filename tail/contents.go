@@ -13,8 +13,7 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// contents is what is in a compressed file, read like a file. It belongs to the goroutine
-// that reads.
+// contents is what is in a compressed file, read like a file. It belongs to the goroutine that reads.
 type contents struct {
 	archive.Source
 	file record.Packed

@@ -57,8 +57,7 @@ func (t *Tailer) atRest(r *reader) {
 	}
 }
 
-// inUse takes the file of a reader off the list of those that may be closed. The caller
-// holds mu.
+// inUse takes the file of a reader off the list of those that may be closed. The caller holds mu.
 func (t *Tailer) inUse(r *reader) {
 	if r.spare != nil {
 		t.fds.spares.Remove(r.spare)

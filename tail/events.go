@@ -6,9 +6,6 @@ import (
 	"kusto-agent/tail/internal/tracker"
 )
 
-// Package tail/internal/finder only finds files. What follows connects it to the code that
-// decides what is done with them.
-
 // news is what events tell that the goroutine that discovers has still to look at.
 type news struct {
 	heard

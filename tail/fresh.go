@@ -80,10 +80,7 @@ func (d *discovery) meetRenamed() {
 // file already.
 func (d *discovery) isKnown(in *input, path string) bool {
 	st, err := inode.At(path)
-	if err != nil || !st.IsRegular() {
-		return true
-	}
-	return d.t.knows(in, st.Node).is
+	return err != nil || !st.IsRegular() || d.t.knows(in, st.Node).is
 }
 
 // knows returns whether a file is known. The caller does not hold mu.

@@ -181,11 +181,11 @@ func (d *discovery) longMissing(in *input, w *finder.Walk) (all []missing) {
 // there, which then does not count as missing. The caller holds mu.
 func (t *Tailer) forgetMissing(in *input, m missing) {
 	k := m.k
-	last := in.byNode.has(k)
-	if m.there && last {
+	if m.there && in.byNode.has(k) {
 		k.own().missing = time.Time{}
+		return
 	}
-	if m.there && last || k.reader != nil {
+	if k.reader != nil {
 		return
 	}
 	in.known.Delete(k.file())
@@ -223,14 +223,10 @@ func (t *Tailer) boundPinned() {
 				break
 			}
 			pinned -= r.pins()
-			t.abandon(r)
+			t.apply(r, tracker.Wished{Wish: tracker.Drop}) // its next turn closes it, see closeDropped
 		}
 	}
 }
-
-// abandon has a deleted file closed by its next turn (see closeDropped), so that its space on the disk is
-// freed. The caller holds mu.
-func (t *Tailer) abandon(r *reader) { t.apply(r, tracker.Wished{Wish: tracker.Drop}) }
 
 // closeDropped ends the reader of a file that was dropped. Unless another reader goes on with what it has read,
 // its unread bytes are lost, counted and logged.

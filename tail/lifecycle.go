@@ -67,29 +67,19 @@ func (w *worker) AtEnd() tracker.Outcome {
 	case w.job.life.IsDraining():
 		return tracker.Idle
 	case !w.job.life.IsGone():
-		w.seeIfRotated(r)
+		if !w.job.heard && inode.LeadsElsewhere(w.job.path, inode.Of(r.Info)) {
+			t.rescanSoon() // no event tells of that, and the next rotation may come before the next periodic scan
+		}
 		return tracker.Idle
-	}
-	if r.Offset() < r.Size || !w.isQuiet(r) {
+	case r.Offset() < r.Size || !w.isQuiet(r):
 		return tracker.Idle
-	}
-	// Read to its end and quiet: it is closed when all of it is safe. Until
-	// then its descriptor is the only way back to its bytes.
-	if w.job.safe < r.Offset() {
-		return tracker.AwaitSafe
+	case w.job.safe < r.Offset():
+		return tracker.AwaitSafe // until then its descriptor is the only way back to its bytes
 	}
 	r.Info.Done = true
 	w.retire(r, departureOf(r))
 	t.o.Logger.Info("file was deleted or moved away after it was read to its end; all its records are safe", "file", w.job.path, "bytes", r.Offset())
 	return tracker.Done
-}
-
-// seeIfRotated asks for a scan if the path of a file does not lead to it and no event tells of
-// that: the next rotation may come before the next periodic scan.
-func (w *worker) seeIfRotated(r *reader) {
-	if !w.job.heard && inode.LeadsElsewhere(w.job.path, inode.Of(r.Info)) {
-		w.t.rescanSoon()
-	}
 }
 
 // Shrunk handles a file that seems shorter than what was read of it. It compares the content,
@@ -306,17 +296,14 @@ func (in *input) nextOf(was record.File) record.File {
 // departureOf returns how the open file of a reader left its path; the zero departure if the file
 // is compressed, not open or cannot be examined.
 func departureOf(r *reader) compare.Departure {
-	if r.f == nil || r.z != nil {
-		return compare.Departure{}
+	if r.f != nil && r.z == nil {
+		if st, err := inode.In(r.f); err == nil && st.Links == 0 {
+			return compare.Departure{At: st.Ctime, Deleted: true}
+		} else if err == nil {
+			return compare.Departure{There: true}
+		}
 	}
-	st, err := inode.In(r.f)
-	switch {
-	case err != nil:
-		return compare.Departure{}
-	case st.Links == 0:
-		return compare.Departure{At: st.Ctime, Deleted: true}
-	}
-	return compare.Departure{There: true}
+	return compare.Departure{}
 }
 
 // TimedOut reports whether the last, incomplete record of a file is no longer waited for

@@ -151,7 +151,7 @@ func TestGivenUpJustBeforeTheStop(t *testing.T) {
 		}
 	}
 	for name, giveUp := range map[string]func(w *world){
-		"abandoned for its space": each((*Tailer).abandon),
+		"abandoned for its space": each(func(t *Tailer, r *reader) { t.apply(r, tracker.Wished{Wish: tracker.Drop}) }),
 		"unwanted":                each((*Tailer).leave),
 		"its input is removed":    func(w *world) { w.inputs = nil; w.reload() },
 	} {

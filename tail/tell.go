@@ -21,8 +21,7 @@ func (w *worker) tellRead(r *reader, err error) {
 // tell reports what is wrong with a path, whatever the input; nil: nothing.
 func (t *Tailer) tell(path string, err error) { t.notices.Report(notices.Subject{Path: path}, err) }
 
-// noticeOf returns the notice about the file of a reader, and whether there is one. The caller holds
-// mu.
+// noticeOf returns the notice about the file of a reader, and whether there is one. The caller holds mu.
 func (t *Tailer) noticeOf(r *reader) (notices.Notice, bool) {
 	return t.notices.Of(notices.Subject{Path: r.path(), Input: r.in.Name})
 }
