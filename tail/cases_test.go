@@ -27,7 +27,7 @@ var earlyCases = map[int][]string{
 	10: {"script:041-hole", "internal/e2e.TestHolesAndRestarts"},
 	11: {"script:011-many-lines", "script:011-byte-by-byte"},
 	12: {"script:012-two-inputs"},
-	13: {"config.TestOneFileOneRoute", "tail.TestRival", "script:094-two-inputs"},
+	13: {"config.TestOneFileOneRoute", "tail.TestRival", "script:094-two-inputs", "script:013-rewritten-to-the-same-size"},
 	14: {"script:014-ignore-older"},
 	15: {"script:014-ignore-older", "script:015-old-rotated"},
 	16: {"script:014-ignore-older"},

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"kusto-agent/internal/record"
+	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/finder"
+	"kusto-agent/tail/internal/identity"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/look"
 	"kusto-agent/tail/internal/notices"
@@ -243,7 +245,7 @@ func (d *discovery) meet(in *input, path, first string) {
 		return
 	}
 	if m.rival != nil {
-		if m.rest {
+		if m.rest && d.hasMore(m.rival, path) {
 			d.adopt(m.rival, path, path)
 		}
 		d.t.notices.Report(notices.Subject{Path: path, Input: in.Name}, notices.Rival(m.rival.Name))
@@ -271,7 +273,7 @@ type meeting struct {
 	isRead bool   // a reader has it, and was told
 	at     string // a reader has it, and knows it by this path, which is to be looked at first; empty: none
 	rival  *input // see Tailer.rival
-	rest   bool   // the rival is to read the rest of it
+	rest   bool   // the rival may have more of it to read
 	begun  bool   // it is followed, however old it is: it may be written to and rotated
 }
 
@@ -327,8 +329,19 @@ func (t *Tailer) readBy(in *input, n inode.Node) *input {
 	return nil
 }
 
+// hasMore reports whether a file is not as an input has read it to its end, and has no reader for.
+func (d *discovery) hasMore(in *input, path string) bool {
+	f, st, err := inode.Open(path)
+	if err != nil {
+		return true // adopt tells why
+	}
+	defer f.Close()
+	m := d.t.recognise(in, compare.Of(f, st, inode.Handle(f)))
+	return m.is != identity.Same || m.of.Position < st.Size
+}
+
 // rival returns the other input of the same route that reads this file, or has read it under
-// another name. left: a part is unread and no reader has it. The caller holds mu.
+// another name. left: no reader has it, and a part may be unread. The caller holds mu.
 func (t *Tailer) rival(in *input, st inode.Status) (rival *input, left bool) {
 	if other := t.readBy(in, st.Node); other != nil {
 		return other, false
@@ -342,7 +355,7 @@ func (t *Tailer) rival(in *input, st inode.Status) (rival *input, left bool) {
 			continue
 		}
 		if size := k.sizeAt(st); k.position > 0 && k.position <= size {
-			return other, k.position < size
+			return other, k.position < size || k.mayBeAnew(st, in.RotateQuiet.D())
 		}
 	}
 	return nil, false

@@ -13,8 +13,7 @@ import (
 	"kusto-agent/tail/internal/recent"
 )
 
-// generation is what is remembered of one generation of a file. Guarded by
-// Tailer.mu.
+// generation is what is remembered of one generation of a file. Guarded by Tailer.mu.
 type generation struct {
 	of         *files
 	id         record.FileID
@@ -42,6 +41,7 @@ type past struct {
 	anew      time.Time // when its file was found truncated or rewritten, and this generation began
 	truncated time.Time // when reading ended with a truncation; zero: it did not, or in an earlier run
 	changed   int64     // ns: when its file was last seen to change before that
+	asked     int64     // see mayBeAnew
 }
 
 // uneventful is the past of all generations that have no own. It is never written.
@@ -149,4 +149,17 @@ func (k *generation) sizeAt(st inode.Status) int64 {
 		return info.Size
 	}
 	return st.Size
+}
+
+// mayBeAnew reports whether a file of which all was read, and for which there is no reader, may have been written
+// anew, to the same size: it was changed since that was last asked, when it was quiet.
+func (k *generation) mayBeAnew(st inode.Status, quiet time.Duration) bool {
+	if was := k.info.Info().Packed; was.Size > 0 {
+		return was.Size != st.Size || was.Mtime != st.Mtime
+	}
+	is := k.asked != st.Ctime
+	if is && time.Since(time.Unix(0, st.Ctime)) > quiet { // else it may still change at that time
+		k.own().asked = st.Ctime
+	}
+	return is
 }
