@@ -13,7 +13,7 @@ var lateCases = map[int][]string{
 	95:  {"script:095-odd-links", "internal/e2e.TestOddFiles", "tail.TestProblems"},
 	97:  {"script:097-hard-links", "script:094-links"},
 	98:  {"script:098-copied-to-olddir", "script:098-compressed-at-once", "script:098-same-banner", "script:089-same-banner", "script:098-begun-before-truncation"},
-	100: {"script:100-copy", "tail.TestOnce"},
+	100: {"script:100-copy", "script:100-copy-of-unread", "tail.TestOnce"},
 	101: {"script:101-replaced", "script:095-odd-links", "internal/e2e.TestOddFiles"},
 
 	103: {"internal/e2e.TestKills", "internal/e2e.TestKillsWithFields", "internal/e2e.TestKillsWithAvro", "internal/e2e.TestParseKills"},

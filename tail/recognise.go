@@ -19,8 +19,7 @@ type match struct {
 	scan     uint64       // that was under way when this began
 }
 
-// recognise finds out whether the open file s continues a known generation, is a copy of one, or is
-// new.
+// recognise finds out whether the open file s continues a known generation, is a copy of one, or is new.
 func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 	quiet := in.RotateQuiet.D() // so long it may be undecided whether s is a copy
 	t.mu.Lock()
@@ -62,8 +61,8 @@ func (t *Tailer) recognise(in *input, s *compare.Sample) match {
 		if short := likest(named, late, func(c *candidate) compare.Finding { return c.ShortCopy(s, quiet) }); short.of != nil {
 			m = short
 		}
-		for _, c := range named { // the log tells that the file is like it
-			if m.of == nil && c.IsShortAs(s) {
+		for _, c := range append(named, alike...) { // the log tells that the file is like it
+			if m.of == nil && (c.IsShortAs(s) || c.IsUnreadAs(s)) {
 				m.of = c
 			}
 		}
@@ -135,8 +134,8 @@ func (in *input) sameFile(s *compare.Sample, scan uint64) *candidate {
 
 // alike returns the generations that begin with the same bytes as the file s. Of those that are
 // being read and have the same content up to the same offset, which may be thousands, it returns one. It leaves
-// out those of which nothing was read, or of which the first bytes of the file tell that it goes on otherwise:
-// it is no copy of them, and is not compared. The caller holds mu.
+// out those of which nothing was read, but one where there are no others (for the log), and those of which the first
+// bytes of the file tell that it goes on otherwise: it is no copy of them, and is not compared. The caller holds mu.
 func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 	told := make(map[compare.Place]bool)
 	var unread *generation
@@ -152,11 +151,12 @@ func (in *input) alike(s *compare.Sample, scan uint64) (all []*candidate) {
 			}
 			switch {
 			case len(k.ahead) > 0:
-			case k.position == 0 && k.mark == 0 && k.reader == nil:
-				unread = k
+			case k.position == 0 && k.mark == 0 && (k.reader == nil || !k.reader.life.IsRunning()):
+				if k.reader == nil || compare.IsOfStem(s.File.Name(), k.info.Info()) {
+					unread = k
+				}
 				continue
-			case k.position == 0 && k.mark == 0 && !k.reader.life.IsRunning(), s.Differs(k.position, k.mark),
-				k.intact == uint32(scan) && k.reader != nil && s.Size < k.position && s.IsNoBeginning(in.starts[k]):
+			case s.Differs(k.position, k.mark), k.intact == uint32(scan) && k.reader != nil && s.Size < k.position && s.IsNoBeginning(in.starts[k]):
 				continue
 			}
 			c := k.candidate(scan)

@@ -3,6 +3,7 @@ package compare
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"kusto-agent/internal/record"
@@ -168,6 +169,11 @@ func (o *Original) ShortCopy(s *Sample, quiet time.Duration) Finding {
 // it begins.
 func (o *Original) IsShortAs(s *Sample) bool {
 	return o.Info.Head.Len == 0 && o.Position == s.Size && o.Reaches(s.File)
+}
+
+// IsUnreadAs reports whether a file begins as an original does of which nothing was read yet.
+func (o *Original) IsUnreadAs(s *Sample) bool {
+	return o.Position == 0 && o.Mark == 0 && slices.Contains(s.Heads, o.Info.Head)
 }
 
 // GoesOnAs reports whether the file s is not empty and seems to be the beginning of the original's
