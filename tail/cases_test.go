@@ -79,7 +79,7 @@ var earlyCases = map[int][]string{
 	67: {"script:067-folder-rename"},
 
 	68: {"script:068-truncate"},
-	69: {"script:069-refill-same-size"},
+	69: {"script:069-refill-same-size", "script:069-same-end"},
 	70: {"script:070-refill-larger"},
 	71: {"script:071-many-truncations", "tail.TestFiftyTruncations"},
 	72: {"script:072-same-head"},

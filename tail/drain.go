@@ -10,8 +10,7 @@ import (
 // When the tailer stops, files that have a name stay where they are, and the next
 // run goes on in them. What is left in those that have none is read now.
 
-// drainDeleted reads deleted files to their end at a stop, until ctx ends: no later run could find
-// them.
+// drainDeleted reads deleted files to their end at a stop, until ctx ends: no later run could find them.
 func (t *Tailer) drainDeleted(ctx context.Context) {
 	files, done := t.startDrain()
 	if files > 0 {

@@ -12,6 +12,7 @@ import (
 	"kusto-agent/tail/internal/arrivals"
 	"kusto-agent/tail/internal/compare"
 	"kusto-agent/tail/internal/cursor"
+	"kusto-agent/tail/internal/fingerprint"
 	"kusto-agent/tail/internal/inode"
 	"kusto-agent/tail/internal/records"
 	"kusto-agent/tail/internal/tracker"
@@ -231,7 +232,7 @@ func (w *worker) goOn(r *reader) (tracker.Outcome, error) {
 	}
 	ended := r.Offset() == end || !last && !r.Quiet && r.Stuck == end
 	switch {
-	case (ended || r.Long.At > 0) && r.Rewritten(r.plain()):
+	case (ended || r.Long.At > 0 || 0 < r.Offset() && r.Offset() <= fingerprint.Small) && r.Rewritten(r.plain()):
 		return w.Changed("content changed before the position")
 	case r.Long.At > 0:
 		return w.records.PassLong(w.file(r), last)

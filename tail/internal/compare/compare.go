@@ -175,7 +175,8 @@ func (o *Original) Fits(f *os.File, size int64) bool {
 	switch {
 	case o.Info.Done && size == o.Info.Size && size < o.Position: // a copy that is known to end before the position
 	case o.Mark != 0:
-		return o.Reaches(f) && HoldsAhead(f, o.Ahead)
+		anew, _ := fingerprint.BeginsAnew(f, o.Info.Head, o.Position)
+		return !anew && o.Reaches(f) && HoldsAhead(f, o.Ahead)
 	case size < o.Position, !HoldsAhead(f, o.Ahead): // without a hash of the bytes before the position
 		return false
 	}

@@ -108,14 +108,16 @@ func (c *Cursor) SkipDone(f io.ReaderAt, isRewritten func() (bool, error)) error
 	return nil
 }
 
-// IsRewritten reports whether the bytes before the offset, or, if no hash of them is known, the
+// IsRewritten reports whether the bytes before the offset, or, if no hash of them is known or little was read, the
 // beginning of the file f have changed, or f ends before that. head is that of the file when it was
 // found. The error is one of reading.
 func (c *Cursor) IsRewritten(f io.ReaderAt, head record.Head) (is bool, err error) {
 	if c.mark != 0 {
 		var m record.Mark
 		m, err = fingerprint.MarkAt(f, c.offset)
-		is = m != c.mark
+		if is = m != c.mark; !is && err == nil {
+			is, err = fingerprint.BeginsAnew(f, head, c.offset)
+		}
 	} else {
 		var h record.Head
 		h, err = fingerprint.HeadOfLen(f, head.Len)

@@ -98,6 +98,19 @@ func BeginsAs(f io.ReaderAt, want record.Head) bool {
 	return err == nil && h == want
 }
 
+// Small is of how much that was read of a file the beginning is compared too: to read it again costs little.
+const Small = 64 << 10
+
+// BeginsAnew reports whether a file, of which the bytes before an offset were read and are no more than Small, begins
+// otherwise than when its head was taken. NULs count as a hole that was punched. The error is one of reading.
+func BeginsAnew(f io.ReaderAt, head record.Head, offset int64) (bool, error) {
+	if head.Len == 0 || int64(head.Len) > offset || offset > Small {
+		return false, nil
+	}
+	h, err := HeadOfLen(f, head.Len)
+	return err == nil && h.Len > 0 && h != head, err
+}
+
 // Start returns the first bytes of a file of this size, of which HeadsOf makes its heads. What cannot be read is
 // left out. The caller owns the slice.
 func Start(f io.ReaderAt, size int64) []byte {

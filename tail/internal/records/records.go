@@ -43,7 +43,8 @@ func (g *Reading) OtherBefore(plain *os.File) (bool, error) {
 }
 
 // Rewritten reports whether the bytes before the offset have changed, or the beginning of a file of which nothing was
-// read. Read notices that by itself; this is for turns that do not read. An error counts as no.
+// read. Read notices by itself what is right before the offset; this is for turns that do not read, and for files of
+// which little was read. An error counts as no.
 func (g *Reading) Rewritten(plain *os.File) bool {
 	if g.Mtime == g.Checked {
 		return false
