@@ -110,6 +110,7 @@ func TestReadSpansOfAnything(t *testing.T) {
 	fields := map[string]string{"offset": "{offset}", "f": "{file}/{generation}", "batch": "{batch}", "at": "{host} {path} {input}"}
 	shaped := func(name string, set func(*Input), file func(*rand.Rand) string) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting for the disk
 			times := 6
 			if testing.Short() {
 				times = 1
