@@ -162,10 +162,6 @@ func (g Gone) Names() func(name string) bool {
 	switch {
 	case g.Kept:
 		is = alike(g.Name)
-		if date.MatchString(g.Name) { // of the files of a day the first may have no number
-			form := formOf(unnumbered(g.Name))
-			is = func(name string) bool { return name != g.Name && formOf(unnumbered(compressed.Bare(name))) == form }
-		}
 	case g.isStamped():
 		is = stamped.MatchString
 	case g.isOfDate():
@@ -291,18 +287,23 @@ func like(old, now string) func(name string) bool {
 	if !strings.HasPrefix(now, stem) || !strings.Contains(form, "0") || form == formOf(old) {
 		return func(string) bool { return false }
 	}
-	is := ofForm(form, now)
+	is := ofForm(formOf, form, now)
 	return func(name string) bool { return hasStem(name, stem) && is(name) }
 }
 
 // alike returns a function that reports whether a name differs from old only in its numbers. If old has
-// none, the function returns false for all names.
+// none, the function returns false for all names. A number at the end of a name with a date may be missing: of the
+// files of a day the first may have none.
 func alike(old string) func(name string) bool {
-	form := formOf(old)
+	of := formOf
+	if date.MatchString(old) {
+		of = func(name string) string { return formOf(unnumbered(name)) }
+	}
+	form := of(old)
 	if !strings.Contains(form, "0") {
 		return func(string) bool { return false }
 	}
-	return ofForm(form, old)
+	return ofForm(of, form, old)
 }
 
 // unnumbered is a name with a date, without a number at its end.
@@ -313,10 +314,10 @@ func unnumbered(name string) string {
 	return name
 }
 
-// ofForm returns a function that reports whether a name, but for one, has a form. The suffix of
+// ofForm returns a function that reports whether a name, but for one, has a form, which of tells. The suffix of
 // compression does not count.
-func ofForm(form, but string) func(name string) bool {
-	return func(name string) bool { return name != but && formOf(compressed.Bare(name)) == form }
+func ofForm(of func(name string) string, form, but string) func(name string) bool {
+	return func(name string) bool { return name != but && of(compressed.Bare(name)) == form }
 }
 
 // numbered is what rotation puts behind a name: a number, a date or a time.
