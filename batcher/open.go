@@ -18,12 +18,12 @@ import (
 //
 // Where more is read than is sent, hundreds of routes can each have a payload in the making. Few are
 // kept open: readers that add to one get room first (see wakeFitting), what was read last is read up to
-// the end of the payload (see Most), and while readers wait for room the payload to which nothing came
-// for longest leaves when the open ones take too much memory. Where none waits, payloads stay open for
-// MaxWait: to have few requests is what a long one is for.
+// the end of the payload (see Most), and the payload to which nothing came for longest leaves when the open
+// ones take too much memory (see boundOpen). Where no more is read than sent, payloads stay open for MaxWait:
+// to have few requests is what a long one is for.
 
-// mostOpen is the most bytes of memory that open blocks have while readers wait: those of some payloads,
-// however many routes have records. The caller holds mu.
+// mostOpen is the most bytes of memory that open blocks have while more is read than sent: those of some
+// payloads, however many routes have records. The caller holds mu.
 func (b *Batcher) mostOpen() int { return max(16<<20, 4*b.blockSize) }
 
 // waitedLately is for how many sealed blocks after a reader had to wait more is taken to be read than sent.
